@@ -1,0 +1,180 @@
+"""The contract that an engine implements: `Backend`. An engine is complete with the primitives of the op table.
+
+What a backend must have: `engine`, `devices`, `dtype_usage`, `from_host`, `to_host`, `shape`, and in `natives` one
+function per primitive. Everything else has a default, and every other op comes from its decomposition.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Flag, auto
+from threading import Lock
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from intermodal.devices import Device
+from intermodal.dtypes import DType
+from intermodal.errors import ExecutionError, IntermodalError, OutOfMemoryError, UnsupportedError
+from intermodal.ops.table import Op, Spec
+
+__all__ = ["Array", "Backend", "DTypeUsage", "Native"]
+
+Array: TypeAlias = Any  # the engine's own array; only the engine looks inside
+Native: TypeAlias = Callable[..., Any]
+
+
+class DTypeUsage(Flag):
+    """What a device can do with a dtype."""
+
+    NONE = 0
+    STORAGE = auto()
+    """It can be stored and converted to and from other dtypes."""
+    ARITHMETIC = auto()
+    """Ops compute with it."""
+    ACCELERATED = auto()
+    """Matrix products have a fast path for it (BLAS, tensor cores)."""
+    GENERAL = STORAGE | ARITHMETIC
+    """What `Backend.supports_dtype` asks for."""
+
+
+class Backend(ABC):
+    """An engine's implementation of the op contract.
+
+    Natives take the engine's arrays in the order of the row's tensor parameters and every attribute by name, in
+    the normal form that the row's ``infer`` gives it. Operands have been checked and brought to one dtype before.
+    """
+
+    engine: ClassVar[str]
+    """The first part of this engine's devices: ``numpy`` in ``numpy:cpu``."""
+    takes_scalars: ClassVar[bool] = False
+    """Whether natives take Python scalars where the row says operand; otherwise dispatch makes 0-d arrays of them."""
+    natives: Mapping[str, Native] = {}
+
+    def __init__(self) -> None:
+        self._seeds: dict[Device, Iterator[int]] = {}
+        self._seed_lock = Lock()
+
+    # --- devices -----------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def devices(self) -> Sequence[Device]:
+        """The devices that can be used now; the first is the default."""
+
+    def device_count(self, kind: str = "cpu") -> int:
+        """How many devices of a kind there are."""
+        return sum(d.kind == kind for d in self.devices())
+
+    def name(self, device: Device) -> str:
+        """The engine and its version, for people."""
+        return self.engine
+
+    # --- data --------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def shape(self, array: Array) -> tuple[int, ...]:
+        """The shape of an array of this engine, as a plain tuple."""
+
+    @abstractmethod
+    def from_host(self, data: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None) -> Array:
+        """An array on the device with the host's data.
+
+        Args:
+            data: a NumPy array of a dtype that the device stores.
+            device: where the array goes.
+            copy: True copies always, False never (and raises CopyRequiredError), None where needed.
+        """
+
+    @abstractmethod
+    def to_host(self, array: Array) -> np.ndarray[Any, Any]:
+        """The array's data as NumPy, without a copy where the engine can; the caller does not write to it."""
+
+    def transaction(self, arrays: Sequence[Array]) -> list[np.ndarray[Any, Any]]:
+        """Read many arrays at once. An engine with a round trip per read does it in one."""
+        return [self.to_host(a) for a in arrays]
+
+    def staging(self, data: Iterable[np.ndarray[Any, Any]], device: Device) -> list[np.ndarray[Any, Any]]:
+        """The same host data, in memory from which a transfer to the device is fast (pinned, say)."""
+        return list(data)
+
+    def dlpack_device(self, array: Array) -> tuple[int, int]:
+        """DLPack's device type and index of an array."""
+        raise UnsupportedError(f"{self.engine} does not export DLPack. Read the tensor with .numpy() instead.")
+
+    def to_dlpack(self, array: Array, **options: Any) -> object:
+        """A DLPack capsule of an array; options as in ``__dlpack__``."""
+        raise UnsupportedError(f"{self.engine} does not export DLPack. Read the tensor with .numpy() instead.")
+
+    # --- dtypes ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def dtype_usage(self, device: Device, dtype: DType) -> DTypeUsage:
+        """What the device can do with the dtype. The conformance kit tests that it is true."""
+
+    def supports_dtype(self, device: Device, dtype: DType) -> bool:
+        """Whether the dtype can be stored and computed with."""
+        return DTypeUsage.GENERAL in self.dtype_usage(device, dtype)
+
+    # --- random state ------------------------------------------------------------------------------------------
+
+    def seed(self, device: Device, seed: int) -> None:
+        """Start the device's stream of seeds anew; the same program then draws the same numbers."""
+        with self._seed_lock:
+            self._seeds[device] = _seed_stream(seed)
+
+    def next_seed(self, device: Device) -> int:
+        """The seed of the next random op on the device. An op's numbers follow from its seed alone, so it can be replayed."""
+        with self._seed_lock:
+            if device not in self._seeds:
+                self._seeds[device] = _seed_stream(None)
+            return next(self._seeds[device])
+
+    # --- execution ---------------------------------------------------------------------------------------------
+
+    def native(self, row: Op, dtype: DType) -> Native | None:
+        """The engine's own function for an op on a dtype; None where the decomposition serves."""
+        return self.natives.get(row.name)
+
+    def execute(
+        self, row: Op, arrays: Sequence[Any], attrs: Mapping[str, object], outputs: Sequence[Spec], native: Native
+    ) -> Sequence[Array]:
+        """Run one native; a layer that records or forwards ops instead of running them overrides this."""
+        try:
+            result = native(*arrays, **attrs)
+        except IntermodalError:
+            raise
+        except MemoryError as error:
+            raise OutOfMemoryError(
+                f"{row.name}: {self.engine} has no memory for {_describe(outputs)}. Free tensors or work in smaller pieces.",
+                reason=str(error),
+            ) from error
+        except Exception as error:
+            raise ExecutionError(
+                f"{row.name}: {self.engine} failed to compute {_describe(outputs)}: {error}", reason=str(error)
+            ) from error
+        return (result,) if len(outputs) == 1 and not isinstance(result, (tuple, list)) else tuple(result)
+
+    def sync(self, device: Device) -> None:
+        """Wait until all work on the device is done; raises ExecutionError if some of it failed."""
+
+    # --- memory ------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def persistent_allocations(self, device: Device) -> Iterator[None]:
+        """Inside the block, allocations are meant to live long (weights), so the engine may place them apart."""
+        yield
+
+    def memory_cleanup(self, device: Device) -> None:
+        """Give cached memory of the device back to the system."""
+
+
+def _seed_stream(seed: int | None) -> Iterator[int]:
+    generator = np.random.Generator(np.random.Philox(seed))
+    while True:
+        yield int(generator.integers(2**63))
+
+
+def _describe(outputs: Sequence[Spec]) -> str:
+    return ", ".join(f"a result of shape {s.shape} and dtype {s.dtype}" for s in outputs) or "its results"

@@ -1,0 +1,112 @@
+"""Settings with a scope: a context manager first, then the process's setter, then an environment variable.
+
+Every setting is read at the moment it is needed, so a changed environment variable takes effect at once.
+
+| setting | environment variable | meaning |
+|---|---|---|
+| ``device`` | ``INTERMODAL_DEVICE`` | where creation functions put new tensors |
+| ``default_float`` | ``INTERMODAL_DEFAULT_FLOAT`` | dtype of Python floats: ``float32`` (every engine has it) or ``float64`` |
+| ``promotion`` | ``INTERMODAL_PROMOTION`` | ``numpy``: mixed kinds promote as NumPy's do; ``strict``: they raise |
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final, Generic, TypeVar
+
+from intermodal import dtypes
+from intermodal.devices import Device, as_device
+from intermodal.errors import InvalidValueError
+
+__all__ = ["get", "scope", "set"]
+
+T = TypeVar("T")
+
+
+class Setting(Generic[T]):
+    """One setting: its environment variable, how a value is read and checked, and its default."""
+
+    def __init__(self, name: str, default: object, read: Callable[[object], T]) -> None:
+        self.name, self.variable, self.read = name, f"INTERMODAL_{name.upper()}", read
+        self.default: T = read(default)
+        self.process: T | None = None
+        self.scoped: ContextVar[T | None] = ContextVar(self.variable, default=None)
+
+    def get(self) -> T:
+        value = self.scoped.get()
+        if value is None:
+            value = self.process
+        if value is None:
+            text = os.environ.get(self.variable)
+            value = self.check(text, self.variable) if text else self.default
+        return value
+
+    def check(self, value: object, source: str) -> T:
+        try:
+            return self.read(value)
+        except (ValueError, TypeError) as error:
+            raise InvalidValueError(f"{source}: {error}") from error
+
+
+def _one_of(*allowed: str) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        if value not in allowed:
+            raise ValueError(f"{value!r} is not allowed here. Use one of {', '.join(allowed)}.")
+        return str(value)
+
+    return read
+
+
+def _read_float(value: object) -> dtypes.DType:
+    return dtypes.as_dtype(_one_of("float32", "float64")(str(value)))
+
+
+device: Final[Setting[Device]] = Setting("device", "numpy:cpu", as_device)  # type: ignore[arg-type]  # as_device checks its argument itself
+default_float: Final[Setting[dtypes.DType]] = Setting("default_float", "float32", _read_float)
+promotion: Final[Setting[str]] = Setting("promotion", "numpy", _one_of("numpy", "strict"))
+SETTINGS: Final[dict[str, Setting[object]]] = {s.name: s for s in (device, default_float, promotion)}  # type: ignore[misc]  # Setting is invariant; the map only reads
+
+
+def _find(name: str) -> Setting[object]:
+    if name not in SETTINGS:
+        raise InvalidValueError(f"{name!r} is not a setting. The settings are {', '.join(SETTINGS)}.")
+    return SETTINGS[name]
+
+
+def get(name: str) -> object:
+    """The value of a setting as it holds here and now.
+
+    Example:
+        >>> get("device")
+        Device('numpy:cpu')
+    """
+    return _find(name).get()
+
+
+def set(**settings: object) -> None:
+    """Set values for the whole process; ``None`` gives a setting back to its environment variable and default."""
+    for name, value in settings.items():
+        setting = _find(name)
+        setting.process = None if value is None else setting.check(value, name)
+
+
+@contextmanager
+def scope(**settings: object) -> Iterator[None]:
+    """Set values inside a ``with`` block, for this thread or task alone.
+
+    Example:
+        >>> import intermodal as im
+        >>> with im.config.scope(device="meta:cpu"):
+        ...     im.zeros((2, 3))
+        Tensor(shape=(2, 3), dtype=float32, device=meta:cpu)
+    """
+    checked = [(setting := _find(name), setting.check(value, name)) for name, value in settings.items()]
+    tokens = [(setting, setting.scoped.set(value)) for setting, value in checked]
+    try:
+        yield
+    finally:
+        for setting, token in reversed(tokens):
+            setting.scoped.reset(token)

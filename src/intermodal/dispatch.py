@@ -1,0 +1,301 @@
+"""The one entry point: every public function's call comes here and goes to the backend of its device.
+
+A call is bound to the row's signature, its tensors are checked to share a device, `infer` checks shapes and dtypes
+and says what comes out, operands are brought to one dtype, and the engine's native runs, or else the decomposition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn, cast
+
+import numpy as np
+
+from intermodal import config, dtypes
+from intermodal.backend import Backend, DTypeUsage, Native, check_device
+from intermodal.devices import Device, DeviceLike, as_device
+from intermodal.dtypes import DType
+from intermodal.errors import ArgumentError, DeviceMismatchError, DTypeError, IntermodalError, UnsupportedError
+from intermodal.ops import rules, table
+from intermodal.ops.table import TABLE, Inferred, Op, Role, Spec
+from intermodal.tensor import ARITHMETIC, COMPARISONS, UNARY, Place, Tensor
+
+__all__ = ["call", "default_device", "infer", "place_of", "wrap"]
+
+_places: dict[tuple[Device, DType], Place] = {}
+_SCALARS = (bool, int, float, complex)
+
+
+def default_device() -> Device:
+    """The device on which creation functions put new tensors: scope, process setting, ``INTERMODAL_DEVICE``, ``numpy:cpu``."""
+    return config.device.get()
+
+
+def place_of(device: DeviceLike, dtype: DType) -> Place:
+    """The one place of a device and a dtype."""
+    device = as_device(device)
+    found = _places.get((device, dtype))
+    if found is None:
+        backend = check_device(device)
+        if DTypeUsage.STORAGE not in backend.dtype_usage(device, dtype):
+            raise UnsupportedError(f"{device} does not store {dtype}. Cast to a dtype it has, or use another device.")
+        found = _places.setdefault((device, dtype), _make_place(backend, device, dtype))
+    return found
+
+
+def forget_engine(engine: str) -> None:
+    """Drop the places of an engine that is unregistered."""
+    for key in [k for k in _places if k[0].engine == engine]:
+        del _places[key]
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise UnsupportedError("this op takes the long way")  # caught by the operator, which then calls the public function
+
+
+def _make_place(backend: Backend, device: Device, dtype: DType) -> Place:
+    place = Place()
+    place.device, place.dtype, place.backend, place.natives = device, dtype, backend, {}
+    place.boolean = place if dtype.is_bool else place_of(device, dtypes.bool_)
+    place.scalars = _scalar_types(dtype) if backend.takes_scalars else frozenset()
+    for name in (*ARITHMETIC, *COMPARISONS, *UNARY):
+        setattr(place, name, _short_way(place, name) or _refuse)
+    return place
+
+
+def _scalar_types(dtype: DType) -> frozenset[type]:
+    if dtype.is_bool:
+        return frozenset((bool,))
+    return frozenset((int, float, complex)[: 1 if dtype.is_integer else 2 if dtype.is_floating else 3])
+
+
+def _short_way(place: Place, name: str) -> Native | None:
+    """The engine's function for an operator, if two operands of this place give a result of this place (or its bools)."""
+    row = TABLE[name]
+    spec = Spec((1, 1), place.dtype)
+    try:
+        inferred = infer(row, (spec,) * len(row.tensor_params), {})
+        native = _native(row, place)
+    except IntermodalError:
+        return None
+    expected = dtypes.bool_ if name in COMPARISONS else place.dtype
+    fits = inferred.outputs[0].dtype is expected and inferred.operands in (None, place.dtype)
+    return native if fits and type(place.backend).execute is Backend.execute else None
+
+
+def _native(row: Op, place: Place) -> Native | None:
+    """The backend's function for a row at a place, remembered there."""
+    try:
+        return place.natives[row.name]
+    except KeyError:
+        pass
+    if not row.movement and DTypeUsage.ARITHMETIC not in place.backend.dtype_usage(place.device, place.dtype):
+        raise UnsupportedError(
+            f"{row.name}: {place.device} only stores {place.dtype}, it does not compute with it. Cast first, for example with im.astype(x, im.float32)."
+        )
+    native = place.natives[row.name] = place.backend.native(row, place.dtype)
+    return native
+
+
+def infer(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -> Inferred:
+    """What comes out of an op, from shapes and dtypes alone; errors carry the op's name."""
+    if row.infer is None:
+        return _infer_by_running(row, specs, attrs)
+    try:
+        found = row.infer(*specs, **attrs)
+    except IntermodalError as error:
+        raise _named(row, error) from error.__cause__
+    if type(found) is Inferred:
+        return found
+    return Inferred((found,) if isinstance(found, Spec) else cast("tuple[Spec, ...]", tuple(found)), attrs)
+
+
+def _named(row: Op, error: IntermodalError) -> IntermodalError:
+    """The error with the op's name in front; of nested ops the outermost is named first."""
+    if not str(error).startswith(f"{row.name}: "):
+        error.args = (f"{row.name}: {error.args[0]}", *error.args[1:])
+    return error
+
+
+def _decompose(row: Op, values: list[Any], attrs: dict[str, object]) -> Any:
+    args, keywords = _arguments(row, values, attrs)
+    assert row.decompose is not None  # the callers know
+    try:
+        return row.decompose(*args, **keywords)
+    except IntermodalError as error:
+        raise _named(row, error) from error.__cause__
+
+
+def _infer_by_running(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -> Inferred:
+    """Run the decomposition on the meta device."""
+
+    def tensor(spec: Any) -> Any:
+        if isinstance(spec, Spec):
+            return Tensor(spec, place_of("meta:cpu", spec.dtype))
+        return [tensor(s) for s in spec] if isinstance(spec, (list, tuple)) else spec
+
+    result = _decompose(row, [tensor(s) for s in specs], {**attrs, "device": Device("meta:cpu")} if row.takes_device else attrs)
+    return Inferred(tuple(t._data for t in (result if isinstance(result, tuple) else (result,))), attrs)
+
+
+def call(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
+    """Run an op on the device of its tensors."""
+    try:
+        given, attrs = row.bind(*args, **kwargs)
+    except TypeError as error:
+        raise ArgumentError(f"{row.name}: {str(error).partition('() ')[2] or error}. The signature is {row.signature}.") from None
+    device: Device | None = (
+        as_device(cast("DeviceLike", attrs["device"])) if row.takes_device and attrs["device"] is not None else None
+    )
+    values: list[Any] = []
+    specs: list[Any] = []
+    place: Place | None = None
+    for param, value in zip(row.tensor_params, given, strict=True):
+        if type(value) is Tensor:
+            place = _meet(row, place, value._place)
+            values.append(value)
+            specs.append(Spec(place.backend.shape(value._data), value._place.dtype))
+        elif param.role in (Role.SEQUENCE, Role.VARIADIC):
+            members = _members(row, param.name, value)
+            for member in members:
+                place = _meet(row, place, member._place)
+            values.append(members)
+            specs.append([Spec(m.shape, m.dtype) for m in members])
+        else:
+            value = _scalar_or_none(row, param, value)
+            values.append(value)
+            specs.append(value)
+    if device is None:
+        device = place.device if place is not None else default_device()
+    if row.takes_device:
+        attrs["device"] = device
+    if row.infer is None and (place is None or place.backend.native(row, place.dtype) is None):
+        return _decompose(row, values, attrs)  # the ops inside check shapes and dtypes; to infer them first would do it twice
+    inferred = infer(row, specs, attrs)
+    operands = inferred.operands
+    if isinstance(operands, tuple):
+        values = [v if d is None else _bring(v, d) for v, d in zip(values, operands, strict=True)]
+        place = place_of(device, next((d for d in operands if d is not None), inferred.outputs[0].dtype))
+    elif operands is not None:
+        values = [_bring(v, operands) for v in values]
+        place = place_of(device, operands)
+    elif place is None or device is not place.device:
+        place = place_of(device, inferred.outputs[0].dtype)
+    return _run(row, place, values, inferred)
+
+
+def _run(row: Op, place: Place, values: list[Any], inferred: Inferred) -> Any:
+    native = _native(row, place)
+    attrs = cast("dict[str, object]", inferred.attrs)
+    if native is None:
+        if row.decompose is None:
+            raise UnsupportedError(
+                f"{row.name}: {place.device} lacks this primitive for {place.dtype}. Use another device, or cast."
+            )
+        if inferred.operands is not None:
+            values = [_zero_d(v, place) for v in values]
+        return _decompose(row, values, attrs)
+    backend = place.backend
+    arrays = [_array(v, place) for v in values]
+    results = backend.execute(row, arrays, attrs, inferred.outputs, native)
+    if len(results) == 1 and len(inferred.outputs) == 1 and row.result is None:
+        return Tensor(results[0], _at(place, inferred.outputs[0].dtype))
+    wrapped = tuple(Tensor(r, _at(place, s.dtype)) for r, s in zip(results, inferred.outputs, strict=True))
+    return row.result(*wrapped) if row.result is not None else wrapped
+
+
+def _at(place: Place, dtype: DType) -> Place:
+    return place if dtype is place.dtype else place_of(place.device, dtype)
+
+
+def _array(value: Any, place: Place) -> Any:
+    if type(value) is Tensor:
+        return value._data
+    if type(value) is list:
+        return [v._data for v in value]
+    if value is None or place.backend.takes_scalars:
+        return value
+    return place.backend.from_host(np.asarray(value, dtype=place.dtype.numpy), place.device)
+
+
+def _zero_d(value: Any, place: Place) -> Any:
+    """A body whose rule promotes its operands sees tensors only."""
+    return TABLE["full"].function((), value, dtype=place.dtype, device=place.device) if type(value) in _SCALARS else value
+
+
+def _bring(value: Any, dtype: DType) -> Any:
+    """A tensor cast to the dtype of the call, a scalar of its kind."""
+    if type(value) is Tensor:
+        return value if value._place.dtype is dtype else TABLE["astype"].function(value, dtype)
+    if type(value) is list:
+        return [_bring(v, dtype) for v in value]
+    return value if value is None else rules.as_scalar(value, dtype)
+
+
+def _meet(row: Op, place: Place | None, other: Place) -> Place:
+    """The place of a call so far, joined by another tensor's; two devices do not meet."""
+    if place is None:
+        return other
+    if place.device is not other.device:
+        raise DeviceMismatchError(
+            f"{row.name}: one tensor is on {place.device}, another on {other.device}. Move one, for example with x.to({str(place.device)!r})."
+        )
+    return place
+
+
+def _members(row: Op, name: str, value: object) -> list[Tensor]:
+    if isinstance(value, Tensor) and value.ndim > 0:
+        value = list(value)
+    if not isinstance(value, (list, tuple)) or not all(type(v) is Tensor for v in value):
+        kinds = sorted({type(v).__name__ for v in value}) if isinstance(value, (list, tuple)) else type(value).__name__
+        raise ArgumentError(f"{row.name}: {name} must be a list or tuple of tensors, not of {kinds}. Wrap data with im.asarray.")
+    return list(value)
+
+
+def _scalar_or_none(row: Op, param: table.Param, value: object) -> Any:
+    """What else may stand for a tensor: a scalar (NumPy's too) for an operand, None for an optional one."""
+    if param.role in (Role.OPERAND, Role.OPTIONAL):
+        if isinstance(value, _SCALARS):
+            return value if type(value) in _SCALARS else value.item()  # type: ignore[union-attr]  # np.float64 is a float
+        if isinstance(value, np.generic) and isinstance(value.item(), _SCALARS):
+            return value.item()
+        if value is None and param.role is Role.OPTIONAL:
+            return None
+    if param.role is Role.OPTIONAL and value is None:
+        return None
+    wanted = "a tensor or a Python scalar" if param.role is Role.OPERAND else "a tensor"
+    raise ArgumentError(
+        f"{row.name}: {param.name} must be {wanted}, not {type(value).__name__}. Wrap it with im.asarray(...). The signature is {row.signature}."
+    )
+
+
+def _arguments(row: Op, values: Sequence[Any], attrs: dict[str, object]) -> tuple[list[Any], dict[str, Any]]:
+    """Bound values back in the shape of the signature: positional as far as it is, then by keyword."""
+    tensors = iter(values)
+    positional: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for param in row.params:
+        value: Any = attrs[param.name] if param.role is Role.ATTRIBUTE else next(tensors)
+        if param.place == "*args":
+            positional.extend(value)
+        elif param.place == "*":
+            keywords[param.name] = value
+        else:
+            positional.append(value)
+    return positional, keywords
+
+
+def wrap(data: Any, device: Device, dtype: DType) -> Tensor:
+    """A tensor around an engine's own array."""
+    return Tensor(data, place_of(device, dtype))
+
+
+def check_storage(device: Device, dtype: DType, op: str) -> Backend:
+    """The backend of a device that can store a dtype, or the error that says so."""
+    try:
+        return place_of(device, dtype).backend
+    except UnsupportedError as error:
+        raise DTypeError(f"{op}: {error}") from error
+
+
+table.connect(call)

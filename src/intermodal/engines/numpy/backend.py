@@ -1,0 +1,75 @@
+"""`NumpyBackend`: what the contract asks for besides the natives."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+import numpy as np
+
+from intermodal import dtypes
+from intermodal.backend import Backend, DTypeUsage, Native
+from intermodal.devices import Device
+from intermodal.dtypes import DType
+from intermodal.engines.numpy import arrays, elementwise, linalg, memory  # noqa: F401  # importing a family collects its natives
+from intermodal.engines.numpy.natives import NATIVES, through
+from intermodal.errors import CopyRequiredError
+from intermodal.ops.table import Op
+
+__all__ = ["NumpyBackend"]
+
+_STORED_ONLY: Final = frozenset((dtypes.float8_e4m3fn, dtypes.float8_e5m2, dtypes.int4, dtypes.uint4))
+_BLAS: Final = frozenset((dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128))
+_CPU: Final = Device("numpy:cpu")
+
+
+class NumpyBackend(Backend):
+    """Tensors as NumPy arrays on the host."""
+
+    engine = "numpy"
+    takes_scalars = True
+    natives = NATIVES
+
+    def devices(self) -> Sequence[Device]:
+        return (_CPU,)
+
+    def name(self, device: Device) -> str:
+        return f"NumPy {np.__version__}"
+
+    def dtype_usage(self, device: Device, dtype: DType) -> DTypeUsage:
+        if dtype in _STORED_ONLY:
+            return DTypeUsage.STORAGE
+        return DTypeUsage.GENERAL | DTypeUsage.ACCELERATED if dtype in _BLAS else DTypeUsage.GENERAL
+
+    def native(self, row: Op, dtype: DType) -> Native | None:
+        function = self.natives.get(row.name)
+        if function is None or row.movement:
+            return function
+        if dtype is dtypes.bfloat16 or (dtype is dtypes.float16 and row.namespace in ("linalg", "fft", "nn")):
+            return through(function, dtype, dtypes.float32)
+        return function
+
+    def shape(self, array: np.ndarray[Any, Any]) -> tuple[int, ...]:
+        return cast("tuple[int, ...]", array.shape)
+
+    def from_host(self, data: np.ndarray[Any, Any], device: Device, *, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        if not data.dtype.isnative:
+            if copy is False:
+                raise CopyRequiredError(
+                    f"asarray: {data.dtype} is not in this machine's byte order, and copy=False forbids a copy."
+                )
+            return memory.aligned_copy(data.astype(data.dtype.newbyteorder("=")))
+        return memory.aligned_copy(data) if copy else data
+
+    def to_host(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        return array
+
+    def dlpack_device(self, array: np.ndarray[Any, Any]) -> tuple[int, int]:
+        return array.__dlpack_device__()
+
+    def to_dlpack(self, array: np.ndarray[Any, Any], **options: Any) -> object:
+        return array.__dlpack__(**options)
+
+    def memory_cleanup(self, device: Device) -> None:
+        gc.collect()  # NumPy keeps no pool of its own; arrays in reference cycles are all there is to free

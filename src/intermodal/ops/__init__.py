@@ -1,0 +1,20 @@
+"""The op table and its families: what every op means, on every engine. Importing this package writes all rows."""
+
+from intermodal.ops import creation, elementwise, linalg, manipulation, reduction, searching
+from intermodal.ops.table import TABLE, Inferred, NotDifferentiable, Op, Spec, op, primitive
+
+__all__ = [
+    "TABLE",
+    "Inferred",
+    "NotDifferentiable",
+    "Op",
+    "Spec",
+    "creation",
+    "elementwise",
+    "linalg",
+    "manipulation",
+    "op",
+    "primitive",
+    "reduction",
+    "searching",
+]

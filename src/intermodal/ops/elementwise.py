@@ -1,0 +1,520 @@
+"""Elementwise ops: arithmetic, comparison, logic, bits, powers, logarithms, trigonometry, rounding, complex parts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, cast
+
+from intermodal.errors import DTypeError
+from intermodal.ops import rules
+from intermodal.ops.rules import (
+    ANY,
+    BOOL,
+    FLOAT,
+    INEXACT,
+    INTEGER,
+    INTEGER_OR_BOOL,
+    NUMERIC,
+    REAL,
+    elementwise,
+    to_bool,
+    to_component,
+)
+from intermodal.ops.table import Inferred, Spec, op, primitive, public_names
+
+if TYPE_CHECKING:
+    from intermodal.ops.table import Operand
+    from intermodal.tensor import Tensor
+
+# A body is the op in terms of others; where it stands for a primitive there is none. Zero is written ``x * 0`` only
+# where NaN may pass through; masks use `where`.
+
+
+@primitive(infer=elementwise(NUMERIC))
+def add(x1: Operand, x2: Operand, /) -> Tensor:
+    """The sum of the operands."""
+
+
+@op(infer=elementwise(NUMERIC))
+def subtract(x1: Operand, x2: Operand, /) -> Tensor:
+    """The first operand less the second."""
+    return add(x1, -x2)
+
+
+@primitive(infer=elementwise(NUMERIC))
+def multiply(x1: Operand, x2: Operand, /) -> Tensor:
+    """The product of the operands."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def divide(x1: Operand, x2: Operand, /) -> Tensor:
+    """The quotient; integers divide to the floating dtype that NumPy chooses."""
+
+
+@primitive(infer=elementwise(REAL))
+def floor_divide(x1: Operand, x2: Operand, /) -> Tensor:
+    """The quotient rounded toward minus infinity."""
+
+
+@primitive(infer=elementwise(REAL))
+def remainder(x1: Operand, x2: Operand, /) -> Tensor:
+    """What is left by `floor_divide`, with the sign of the divisor."""
+
+
+@primitive(infer=elementwise(NUMERIC))
+def pow(x1: Operand, x2: Operand, /) -> Tensor:
+    """The first operand raised to the second; integer powers are exact."""
+
+
+@op(infer=elementwise(NUMERIC))
+def negative(x: Tensor, /) -> Tensor:
+    """The number with its sign turned."""
+    return multiply(x, -1)
+
+
+@op(infer=elementwise(NUMERIC))
+def positive(x: Tensor, /) -> Tensor:
+    """The number itself."""
+    return x
+
+
+@primitive(infer=elementwise(ANY, result=to_bool))
+def equal(x1: Operand, x2: Operand, /) -> Tensor:
+    """Whether the elements are equal."""
+
+
+@op(infer=elementwise(ANY, result=to_bool))
+def not_equal(x1: Operand, x2: Operand, /) -> Tensor:
+    """Whether the elements differ; NaN differs from itself."""
+    return logical_not(equal(x1, x2))
+
+
+@primitive(infer=elementwise(REAL | BOOL, result=to_bool))
+def less(x1: Operand, x2: Operand, /) -> Tensor:
+    """Whether the first is less than the second."""
+
+
+@op(infer=elementwise(REAL | BOOL, result=to_bool))
+def less_equal(x1: Operand, x2: Operand, /) -> Tensor:
+    """Whether the first is at most the second."""
+    return logical_or(less(x1, x2), equal(x1, x2))
+
+
+@op(infer=elementwise(REAL | BOOL, result=to_bool))
+def greater(x1: Operand, x2: Operand, /) -> Tensor:
+    """Whether the first is greater than the second."""
+    return less(x2, x1)
+
+
+@op(infer=elementwise(REAL | BOOL, result=to_bool))
+def greater_equal(x1: Operand, x2: Operand, /) -> Tensor:
+    """Whether the first is at least the second."""
+    return less_equal(x2, x1)
+
+
+@primitive(infer=elementwise(INTEGER_OR_BOOL))
+def bitwise_and(x1: Operand, x2: Operand, /) -> Tensor:
+    """The bits that both have."""
+
+
+@primitive(infer=elementwise(INTEGER_OR_BOOL))
+def bitwise_or(x1: Operand, x2: Operand, /) -> Tensor:
+    """The bits that either has."""
+
+
+@primitive(infer=elementwise(INTEGER_OR_BOOL))
+def bitwise_xor(x1: Operand, x2: Operand, /) -> Tensor:
+    """The bits that one of them has."""
+
+
+@primitive(infer=elementwise(INTEGER_OR_BOOL))
+def bitwise_invert(x: Tensor, /) -> Tensor:
+    """All bits turned."""
+
+
+@primitive(infer=elementwise(INTEGER))
+def bitwise_left_shift(x1: Operand, x2: Operand, /) -> Tensor:
+    """The bits moved left; bits past the end are lost."""
+
+
+@primitive(infer=elementwise(INTEGER))
+def bitwise_right_shift(x1: Operand, x2: Operand, /) -> Tensor:
+    """The bits moved right; the sign is kept."""
+
+
+@op(infer=elementwise(BOOL, result=to_bool))
+def logical_and(x1: Operand, x2: Operand, /) -> Tensor:
+    """Whether both are true."""
+    return bitwise_and(x1, x2)
+
+
+@op(infer=elementwise(BOOL, result=to_bool))
+def logical_or(x1: Operand, x2: Operand, /) -> Tensor:
+    """Whether either is true."""
+    return bitwise_or(x1, x2)
+
+
+@op(infer=elementwise(BOOL, result=to_bool))
+def logical_xor(x1: Operand, x2: Operand, /) -> Tensor:
+    """Whether exactly one is true."""
+    return bitwise_xor(x1, x2)
+
+
+@op(infer=elementwise(BOOL, result=to_bool))
+def logical_not(x: Tensor, /) -> Tensor:
+    """Whether it is false."""
+    return bitwise_invert(x)
+
+
+@op(infer=elementwise(REAL | BOOL))
+def maximum(x1: Operand, x2: Operand, /) -> Tensor:
+    """The greater of the two; NaN if either is."""
+    return where(logical_or(greater(x1, x2), not_equal(x1, x1)), x1, x2)
+
+
+@op(infer=elementwise(REAL | BOOL))
+def minimum(x1: Operand, x2: Operand, /) -> Tensor:
+    """The smaller of the two; NaN if either is."""
+    return where(logical_or(less(x1, x2), not_equal(x1, x1)), x1, x2)
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def exp(x: Tensor, /) -> Tensor:
+    """E raised to x."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def expm1(x: Tensor, /) -> Tensor:
+    """exp(x) - 1, exact near zero."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def log(x: Tensor, /) -> Tensor:
+    """The natural logarithm."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def log1p(x: Tensor, /) -> Tensor:
+    """log(1 + x), exact near zero."""
+
+
+@op(infer=elementwise(INEXACT, inexact=True))
+def log2(x: Tensor, /) -> Tensor:
+    """The logarithm to base 2."""
+    return multiply(log(x), 1 / math.log(2))
+
+
+@op(infer=elementwise(INEXACT, inexact=True))
+def log10(x: Tensor, /) -> Tensor:
+    """The logarithm to base 10."""
+    return multiply(log(x), 1 / math.log(10))
+
+
+@op(infer=elementwise(FLOAT, inexact=True))
+def logaddexp(x1: Operand, x2: Operand, /) -> Tensor:
+    """log(exp(x1) + exp(x2)) without overflow."""
+    high = maximum(x1, x2)
+    low = minimum(x1, x2)
+    gap = where(equal(high, low), 0.0, subtract(low, high))  # two equal infinities have no difference
+    return add(high, log1p(exp(gap)))
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def sqrt(x: Tensor, /) -> Tensor:
+    """The square root."""
+
+
+@op(infer=elementwise(INEXACT, inexact=True))
+def rsqrt(x: Tensor, /) -> Tensor:
+    """One over the square root."""
+    return divide(1.0, sqrt(x))
+
+
+@op(infer=elementwise(NUMERIC))
+def square(x: Tensor, /) -> Tensor:
+    """The number times itself."""
+    return multiply(x, x)
+
+
+@op(infer=elementwise(INEXACT, inexact=True))
+def reciprocal(x: Tensor, /) -> Tensor:
+    """One over x."""
+    return divide(1.0, x)
+
+
+@op(infer=elementwise(FLOAT, inexact=True))
+def hypot(x1: Operand, x2: Operand, /) -> Tensor:
+    """The length of the hypotenuse, without overflow."""
+    a, b = abs(_tensor(x1)), abs(_tensor(x2))
+    high, low = maximum(a, b), minimum(a, b)
+    ratio = divide(low, where(equal(high, 0.0), 1.0, high))
+    length = multiply(high, sqrt(add(multiply(ratio, ratio), 1.0)))
+    return where(logical_or(isinf(a), isinf(b)), math.inf, length)
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def sin(x: Tensor, /) -> Tensor:
+    """The sine."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def cos(x: Tensor, /) -> Tensor:
+    """The cosine."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def tan(x: Tensor, /) -> Tensor:
+    """The tangent."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def asin(x: Tensor, /) -> Tensor:
+    """The inverse sine."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def acos(x: Tensor, /) -> Tensor:
+    """The inverse cosine."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def atan(x: Tensor, /) -> Tensor:
+    """The inverse tangent."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def sinh(x: Tensor, /) -> Tensor:
+    """The hyperbolic sine."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def cosh(x: Tensor, /) -> Tensor:
+    """The hyperbolic cosine."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def tanh(x: Tensor, /) -> Tensor:
+    """The hyperbolic tangent."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def asinh(x: Tensor, /) -> Tensor:
+    """The inverse hyperbolic sine."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def acosh(x: Tensor, /) -> Tensor:
+    """The inverse hyperbolic cosine."""
+
+
+@primitive(infer=elementwise(INEXACT, inexact=True))
+def atanh(x: Tensor, /) -> Tensor:
+    """The inverse hyperbolic tangent."""
+
+
+@primitive(infer=elementwise(FLOAT, inexact=True))
+def atan2(x1: Operand, x2: Operand, /) -> Tensor:
+    """The angle of the point (x2, x1)."""
+
+
+@primitive(infer=elementwise(FLOAT, inexact=True))
+def erf(x: Tensor, /) -> Tensor:
+    """The error function."""
+
+
+@op(infer=elementwise(FLOAT, inexact=True))
+def erfc(x: Tensor, /) -> Tensor:
+    """1 - erf(x)."""
+    return subtract(1.0, erf(x))
+
+
+@primitive(infer=elementwise(NUMERIC, result=to_component))
+def abs(x: Tensor, /) -> Tensor:
+    """The absolute value; of a complex number its length."""
+
+
+@op(infer=elementwise(NUMERIC))
+def sign(x: Tensor, /) -> Tensor:
+    """-1, 0 or 1; NaN for NaN; of a complex number x / abs(x), or 0."""
+    if x.dtype.is_complex:
+        length = abs(x)
+        unit = divide(x, astype(where(equal(length, 0.0), 1.0, length), x.dtype))
+        return where(equal(length, 0.0), 0.0, unit)
+    steps = subtract(astype(greater(x, 0), x.dtype), astype(less(x, 0), x.dtype))
+    return where(not_equal(x, x), x, steps) if x.dtype.is_floating else steps
+
+
+@primitive(infer=elementwise(REAL))
+def floor(x: Tensor, /) -> Tensor:
+    """Rounded toward minus infinity."""
+
+
+@op(infer=elementwise(REAL))
+def ceil(x: Tensor, /) -> Tensor:
+    """Rounded toward plus infinity."""
+    return x if x.dtype.is_integer else negative(floor(negative(x)))
+
+
+@op(infer=elementwise(REAL))
+def trunc(x: Tensor, /) -> Tensor:
+    """Rounded toward zero."""
+    return x if x.dtype.is_integer else where(less(x, 0), ceil(x), floor(x))
+
+
+@primitive(infer=elementwise(FLOAT, result=to_bool))
+def signbit(x: Tensor, /) -> Tensor:
+    """Whether the sign bit is set, for -0.0 too."""
+
+
+@op(infer=elementwise(FLOAT))
+def copysign(x1: Operand, x2: Operand, /) -> Tensor:
+    """The size of the first with the sign of the second."""
+    first, second = _tensor(x1), _tensor(x2)
+    return where(equal(signbit(first), signbit(second)), first, negative(first))
+
+
+@primitive(infer=elementwise(FLOAT))
+def nextafter(x1: Operand, x2: Operand, /) -> Tensor:
+    """The next number of the dtype after the first, toward the second."""
+
+
+@op(infer=elementwise(NUMERIC, result=to_bool))
+def isnan(x: Tensor, /) -> Tensor:
+    """Whether it is NaN."""
+    return not_equal(x, x)
+
+
+@op(infer=elementwise(NUMERIC, result=to_bool))
+def isinf(x: Tensor, /) -> Tensor:
+    """Whether it is infinite."""
+    if x.dtype.is_complex:
+        return logical_or(isinf(real(x)), isinf(imag(x)))
+    return less(abs(x), abs(x)) if x.dtype.is_integer else equal(abs(x), math.inf)
+
+
+@op(infer=elementwise(NUMERIC, result=to_bool))
+def isfinite(x: Tensor, /) -> Tensor:
+    """Whether it is neither NaN nor infinite."""
+    return logical_not(logical_or(isnan(x), isinf(x)))
+
+
+@primitive(infer=elementwise(NUMERIC))
+def conj(x: Tensor, /) -> Tensor:
+    """The complex conjugate; a real number itself."""
+
+
+@primitive(infer=elementwise(NUMERIC, result=to_component))
+def real(x: Tensor, /) -> Tensor:
+    """The real part."""
+
+
+@primitive(infer=elementwise(frozenset(("complex floating",)), result=to_component))
+def imag(x: Tensor, /) -> Tensor:
+    """The imaginary part of a complex tensor."""
+
+
+def _infer_complex(real: Spec, imag: Spec) -> Inferred:
+    dtype = rules.require(rules.operand_dtype(real, imag), FLOAT)
+    return Inferred((Spec(rules.broadcast(real.shape, imag.shape), dtype.as_complex),), {}, dtype.as_complex.component)
+
+
+@primitive(infer=_infer_complex, name="complex")
+def complex_(real: Tensor, imag: Tensor, /) -> Tensor:
+    """The complex numbers with these real and imaginary parts."""
+
+
+@op(infer=elementwise(INEXACT, result=to_component))
+def angle(x: Tensor, /) -> Tensor:
+    """The angle of a complex number; 0 or pi for a real one."""
+    return atan2(imag(x), real(x)) if x.dtype.is_complex else where(less(x, 0.0), math.pi, multiply(x, 0.0))
+
+
+def _infer_round(x: Spec, *, decimals: int) -> Inferred:
+    rules.require(x.dtype, NUMERIC)
+    return Inferred((x,), {"decimals": rules.integer(decimals, "decimals")})
+
+
+@primitive(infer=_infer_round)
+def round(x: Tensor, /, *, decimals: int = 0) -> Tensor:
+    """Rounded to a number of decimals, halves to the even neighbour."""
+
+
+def _infer_clip(x: Spec, min: object, max: object) -> Spec:
+    rules.require(x.dtype, REAL)
+    for bound, name in ((min, "min"), (max, "max")):
+        if isinstance(bound, Spec) and bound.dtype.kind != x.dtype.kind:
+            raise DTypeError(
+                f"{name} has dtype {bound.dtype}, the input {x.dtype}, and clip keeps the input's kind. Cast the bound with im.astype."
+            )
+        if bound is not None and not isinstance(bound, Spec) and rules.operand_dtype(x, bound) is not x.dtype:
+            raise DTypeError(
+                f"{name} {bound!r} does not fit the input's dtype {x.dtype}. Cast the input, or give a bound of its kind."
+            )
+    return Spec(rules.broadcast(x.shape, rules.shape_of(min), rules.shape_of(max)), x.dtype)
+
+
+@op(infer=_infer_clip)
+def clip(x: Tensor, /, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+    """Each number held between a lower and an upper bound; None leaves a side open. NaN stays NaN.
+
+    Example:
+        >>> import intermodal as im
+        >>> im.clip(im.asarray([-2, 0, 7]), 0, 5)
+        Tensor([0, 0, 5], dtype=int64, device=numpy:cpu)
+    """
+    low = x if min is None else maximum(x, min)
+    high = low if max is None else minimum(low, max)
+    return high if high.dtype is x.dtype else astype(high, x.dtype)
+
+
+def _infer_where(condition: Spec, x1: object, x2: object) -> Inferred:
+    rules.require(condition.dtype, BOOL, of="the condition")
+    dtype = rules.operand_dtype(x1, x2)
+    out = rules.broadcast(condition.shape, rules.shape_of(x1), rules.shape_of(x2))
+    return Inferred((Spec(out, dtype),), {}, (None, dtype, dtype))
+
+
+@primitive(infer=_infer_where, movement=True)
+def where(condition: Tensor, x1: Operand, x2: Operand, /) -> Tensor:
+    """Elements of the first where the condition holds, of the second elsewhere.
+
+    Example:
+        >>> import intermodal as im
+        >>> x = im.asarray([-1.0, 2.0])
+        >>> im.where(x > 0, x, 0.0)
+        Tensor([0., 2.], dtype=float32, device=numpy:cpu)
+    """
+
+
+@op()
+def lerp(start: Tensor, end: Tensor, weight: Operand, /) -> Tensor:
+    """The point between start and end: start + weight * (end - start)."""
+    return add(start, multiply(subtract(end, start), weight))
+
+
+@op()
+def addcmul(x: Tensor, x1: Tensor, x2: Tensor, /, *, value: float = 1.0) -> Tensor:
+    """X + value * x1 * x2."""
+    return add(x, multiply(multiply(x1, x2), value))
+
+
+@op()
+def rad2deg(x: Tensor, /) -> Tensor:
+    """Radians as degrees."""
+    return multiply(x, 180.0 / math.pi)
+
+
+@op()
+def deg2rad(x: Tensor, /) -> Tensor:
+    """Degrees as radians."""
+    return multiply(x, math.pi / 180.0)
+
+
+def _tensor(x: Operand) -> Tensor:
+    """For the type checker: dispatch hands a body tensors where its rule promotes the operands."""
+    return cast("Tensor", x)
+
+
+from intermodal.ops.manipulation import astype  # the families use each other: the name is looked up when a body runs
+
+__all__ = public_names(__name__)  # the rows of this file

@@ -1,0 +1,5 @@
+"""Rows of nn."""
+
+from intermodal.ops.table import public_names
+
+__all__ = public_names(__name__)

@@ -1,0 +1,1 @@
+"""Random numbers, as users import them."""

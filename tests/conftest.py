@@ -1,0 +1,25 @@
+"""What the tests share: the devices under test, and quiet floating-point edges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import intermodal as im
+
+DEVICES = ["numpy:cpu"]
+"""Every engine that is installed; a new engine joins the whole suite here."""
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> im.Device:
+    return im.Device(request.param)
+
+
+@pytest.fixture(autouse=True)
+def _quiet_floating_point() -> Iterator[None]:
+    # NumPy warns where a result is infinite or NaN; the tests ask for such results on purpose.
+    with np.errstate(all="ignore"):
+        yield
