@@ -198,7 +198,7 @@ def _run(row: Op, place: Place, values: list[Any], inferred: Inferred) -> Any:
     backend = place.backend
     arrays = [_array(v, place) for v in values]
     results = backend.execute(row, arrays, attrs, inferred.outputs, native)
-    if len(results) == 1 and len(inferred.outputs) == 1 and row.result is None:
+    if not row.multiple:
         return Tensor(results[0], _at(place, inferred.outputs[0].dtype))
     wrapped = tuple(Tensor(r, _at(place, s.dtype)) for r, s in zip(results, inferred.outputs, strict=True))
     return row.result(*wrapped) if row.result is not None else wrapped

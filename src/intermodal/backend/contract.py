@@ -154,7 +154,7 @@ class Backend(ABC):
             raise ExecutionError(
                 f"{row.name}: {self.engine} failed to compute {_describe(outputs)}: {error}", reason=str(error)
             ) from error
-        return (result,) if len(outputs) == 1 and not isinstance(result, (tuple, list)) else tuple(result)
+        return tuple(result) if row.multiple else (result,)
 
     def sync(self, device: Device) -> None:
         """Wait until all work on the device is done; raises ExecutionError if some of it failed."""

@@ -127,11 +127,12 @@ class Op:
         vjp: the derivative in ops of the table, or the mark that there is none.
         movement: moves elements without computing, so it takes dtypes that an engine can only store.
         data_dependent: the result's shape depends on the data.
+        multiple: the op returns a tuple, of however many tensors.
         result: the named tuple of an op with several results.
         function: the public function.
     """
 
-    __slots__ = ("_bind", "data_dependent", "decompose", "doc", "family", "function", "infer", "movement", "name", "namespace", "params", "result", "takes_device", "template", "tensor_params", "vjp")  # fmt: skip
+    __slots__ = ("_bind", "data_dependent", "decompose", "doc", "family", "function", "infer", "movement", "multiple", "name", "namespace", "params", "result", "takes_device", "template", "tensor_params", "vjp")  # fmt: skip
 
     def __init__(
         self,
@@ -157,6 +158,7 @@ class Op:
         self.vjp = vjp
         self.movement = movement
         self.data_dependent = data_dependent
+        self.multiple = template.__annotations__.get("return") != "Tensor"
         self.result = result
         self.doc = template.__doc__ or ""
         self.template = template

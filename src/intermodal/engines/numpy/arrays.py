@@ -90,7 +90,7 @@ def stack(arrays: Any, axis: int) -> Any:
 
 @native
 def flip(x: Any, axis: tuple[int, ...]) -> Any:
-    return np.flip(x, axis)
+    return np.asarray(np.flip(x, axis))
 
 
 @native

@@ -15,7 +15,7 @@ __all__: list[str] = []
 _SAME: Final = (
     "add subtract multiply divide pow negative equal not_equal less less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor "
     "bitwise_invert bitwise_left_shift bitwise_right_shift logical_and logical_or logical_xor logical_not maximum minimum exp log log1p log2 log10 logaddexp sqrt square "
-    "reciprocal hypot sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh atan2 signbit copysign nextafter isnan isinf isfinite"
+    "reciprocal hypot sin cos tan asin acos atan sinh cosh asinh acosh atanh atan2 signbit copysign nextafter isnan isinf isfinite"
 )
 for _name in _SAME.split():
     NATIVES[_name] = partial(getattr(np, _name), out=...)
@@ -79,17 +79,23 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
 
 @native
 def expm1(x: Any) -> Any:
-    if x.dtype.kind != "c":
-        return np.expm1(x, out=...)
-    # NumPy's complex expm1 mistreats infinite arguments; the standard's table is that of exp, less one.
     result = np.expm1(x, out=...)
-    odd = ~np.isfinite(x)
-    return np.where(odd, _expm1_at_infinity(x), result) if odd.any() else result
+    if x.dtype.kind == "c":
+        # NumPy's complex expm1 mistreats infinite arguments, and keeps the sign of a zero real part; the standard's table does neither.
+        with np.errstate(all="ignore"):
+            result = np.where(np.isfinite(x), result, np.exp(x) - 1)
+        result.real[x == 0] = 0.0
+    return result
 
 
-def _expm1_at_infinity(x: Any) -> Any:
-    with np.errstate(all="ignore"):
-        return np.exp(x) - 1
+@native
+def tanh(x: Any) -> Any:
+    result = np.tanh(x, out=...)
+    if x.dtype.kind == "c":
+        # At an infinite real part NumPy gives the zero imaginary part the sign of sin(2y); the standard gives it that of y.
+        edge = np.isinf(x.real) & np.isfinite(x.imag)
+        result.imag[edge] = np.copysign(0.0, x.imag[edge])
+    return result
 
 
 @native
