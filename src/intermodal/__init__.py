@@ -6,7 +6,7 @@ Example:
     >>> import intermodal as im
     >>> x = im.asarray([[1.0, 2.0], [3.0, 4.0]])
     >>> im.mean(x @ x.T)
-    Tensor(13.5, dtype=float32, device=numpy:cpu)
+    Tensor(13., dtype=float32, device=numpy:cpu)
 """
 
 from __future__ import annotations
@@ -43,6 +43,16 @@ from intermodal.dtypes import (
 )
 from intermodal.dtypes import bool_ as bool
 from intermodal.errors import *
+from intermodal.execution import (
+    device_count,
+    devices,
+    dtype_usage,
+    memory_cleanup,
+    persistent_allocations,
+    read,
+    supports_dtype,
+    sync,
+)
 from intermodal.inspection import __array_namespace_info__, broadcast_shapes, can_cast, finfo, iinfo, result_type
 from intermodal.ops.creation import *
 from intermodal.ops.elementwise import *

@@ -76,7 +76,11 @@ def length(x: Tensor) -> int:
 
 def to_numpy(x: Tensor) -> np.ndarray[Any, Any]:
     """The data on the host; not writable, because a tensor's value must not change from outside."""
-    host = x._place.backend.to_host(x._data)
+    return read_only(x._place.backend.to_host(x._data))
+
+
+def read_only(host: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The same data, not writable through this view."""
     view = host.view()
     view.flags.writeable = False
     return view

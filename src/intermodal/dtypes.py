@@ -153,7 +153,7 @@ def as_dtype(dtype: DTypeLike) -> DType:
         return dtype
     if isinstance(dtype, str) and dtype in _BY_NAME:
         return _BY_NAME[dtype]
-    if not isinstance(dtype, str):
+    if dtype is not None and not isinstance(dtype, str):  # NumPy would read None as float64
         try:
             found = _BY_NUMPY.get(np.dtype(cast("type[np.generic]", dtype)))
         except TypeError:
@@ -181,9 +181,9 @@ def isdtype(dtype: DTypeLike, kind: DTypeLike | str | tuple[DTypeLike | str, ...
         raise DTypeError(f"isdtype: {kind!r} is neither a dtype nor a kind. The kinds are {', '.join(_KINDS)}.") from None
 
 
-# How the dtypes outside NumPy's own take part: each stands for a NumPy dtype of at least its range.
-_STAND_IN: Final = {bfloat16: float16, float8_e4m3fn: float16, float8_e5m2: float16, int4: int8, uint4: uint8}
-_SMALL_FLOATS: Final = frozenset((float8_e4m3fn, float8_e5m2))
+_FLOAT8: Final = frozenset((float8_e4m3fn, float8_e5m2))
+_SMALL_FLOATS: Final = _FLOAT8 | {bfloat16}
+_SMALL_INTEGERS: Final = frozenset((int4, uint4))
 _promoted: dict[tuple[DType, DType], DType] = {}
 
 
@@ -204,29 +204,23 @@ def promote(first: DType, second: DType) -> DType:
 
 
 def _promote(first: DType, second: DType) -> DType:
-    pair = {first, second}
-    if first.is_floating and second.is_floating:
-        if pair <= _SMALL_FLOATS:
-            return float16
-        if pair == {bfloat16, float16}:
-            return float32
-        if pair & _SMALL_FLOATS:
-            return next(d for d in (second, first) if d not in _SMALL_FLOATS)
-        if bfloat16 in pair:
-            return next(d for d in (second, first) if d is not bfloat16)
-    if pair == {uint4, int4}:
-        return int8
-    if pair == {uint4, int8}:
-        return int8
-    small = next((d for d in (first, second) if d in _STAND_IN), None)
-    if small is not None:
-        other = second if small is first else first
-        joint = promote(_STAND_IN[small], _STAND_IN.get(other, other))
-        return (
-            small
-            if joint is _STAND_IN[small] and other.kind != small.kind and not other.is_inexact and not small.is_integer
-            else joint
-        )
+    for small, other in ((first, second), (second, first)):
+        if small in _SMALL_INTEGERS:
+            if other.is_bool:
+                return small
+            if other in _SMALL_INTEGERS:
+                return int8
+            # Every uint4 is an int8 too, so a signed partner needs no wider type than its own.
+            return promote(int8 if small is int4 or other.kind == "signed integer" else uint8, other)
+    for small, other in ((first, second), (second, first)):
+        if small in _SMALL_FLOATS and other not in _SMALL_FLOATS:
+            if other is float16:
+                return float32 if small is bfloat16 else float16
+            # An integer that float16 would take, a small float takes; a wider one asks for what NumPy gives float16.
+            joint = promote(float16, other)
+            return small if joint is float16 else joint
+    if {first, second} & _SMALL_FLOATS:
+        return bfloat16 if bfloat16 in (first, second) else float16
     return _BY_NUMPY[np.result_type(first.numpy, second.numpy)]
 
 
