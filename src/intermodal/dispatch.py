@@ -169,6 +169,8 @@ def call(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         device = place.device if place is not None else default_device()
     if row.takes_device:
         attrs["device"] = device
+    if row.takes_seed and attrs["seed"] is None:  # drawn before the op runs, so that a record of the op replays it
+        attrs["seed"] = check_device(device).next_seed(device)
     if row.infer is None and (place is None or place.backend.native(row, place.dtype) is None):
         return _decompose(row, values, attrs)  # the ops inside check shapes and dtypes; to infer them first would do it twice
     inferred = infer(row, specs, attrs)

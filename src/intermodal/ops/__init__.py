@@ -1,6 +1,6 @@
 """The op table and its families: what every op means, on every engine. Importing this package writes all rows."""
 
-from intermodal.ops import creation, elementwise, linalg, manipulation, reduction, searching
+from intermodal.ops import creation, elementwise, linalg, manipulation, random, reduction, searching
 from intermodal.ops.table import TABLE, Inferred, NotDifferentiable, Op, Spec, op, primitive
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "manipulation",
     "op",
     "primitive",
+    "random",
     "reduction",
     "searching",
 ]

@@ -132,7 +132,7 @@ class Op:
         function: the public function.
     """
 
-    __slots__ = ("_bind", "data_dependent", "decompose", "doc", "family", "function", "infer", "movement", "multiple", "name", "namespace", "params", "result", "takes_device", "template", "tensor_params", "vjp")  # fmt: skip
+    __slots__ = ("_bind", "data_dependent", "decompose", "doc", "family", "function", "infer", "movement", "multiple", "name", "namespace", "params", "result", "takes_device", "takes_seed", "template", "tensor_params", "vjp")  # fmt: skip
 
     def __init__(
         self,
@@ -153,6 +153,7 @@ class Op:
         self.params = tuple(_read_signature(template))
         self.tensor_params = tuple(p for p in self.params if p.role is not Role.ATTRIBUTE)
         self.takes_device = any(p.name == "device" for p in self.params)
+        self.takes_seed = any(p.name == "seed" for p in self.params)
         self.infer = infer
         self.decompose = decompose
         self.vjp = vjp

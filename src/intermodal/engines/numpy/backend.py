@@ -12,7 +12,7 @@ from intermodal import dtypes
 from intermodal.backend import Backend, DTypeUsage, Native
 from intermodal.devices import Device
 from intermodal.dtypes import DType
-from intermodal.engines.numpy import arrays, elementwise, linalg, memory  # noqa: F401  # importing a family collects its natives
+from intermodal.engines.numpy import arrays, elementwise, linalg, memory, random  # noqa: F401  # importing a family collects its natives
 from intermodal.engines.numpy.natives import NATIVES, through
 from intermodal.errors import CopyRequiredError
 from intermodal.ops.table import Op
@@ -44,7 +44,7 @@ class NumpyBackend(Backend):
 
     def native(self, row: Op, dtype: DType) -> Native | None:
         function = self.natives.get(row.name)
-        if function is None or row.movement:
+        if function is None or row.movement or row.namespace == "random":  # random natives know narrow dtypes themselves
             return function
         if dtype is dtypes.bfloat16 or (dtype is dtypes.float16 and row.namespace in ("linalg", "fft", "nn")):
             return through(function, dtype, dtypes.float32)
