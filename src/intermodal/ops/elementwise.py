@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, cast
 
+from intermodal import dtypes
 from intermodal.errors import DTypeError
 from intermodal.ops import rules
 from intermodal.ops.rules import (
@@ -46,9 +47,9 @@ def multiply(x1: Operand, x2: Operand, /) -> Tensor:
     """The product of the operands."""
 
 
-@primitive(infer=elementwise(INEXACT, inexact=True))
+@primitive(infer=elementwise(INEXACT, inexact=dtypes.float64))
 def divide(x1: Operand, x2: Operand, /) -> Tensor:
-    """The quotient; integers divide to the floating dtype that NumPy chooses."""
+    """The quotient; integers divide to float64."""
 
 
 @primitive(infer=elementwise(REAL))

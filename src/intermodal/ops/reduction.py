@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from intermodal import config, dtypes
+from intermodal import dtypes
 from intermodal.dtypes import DType, DTypeLike
 from intermodal.errors import ShapeError
 from intermodal.ops import rules
@@ -38,15 +38,13 @@ def reduction(kinds: frozenset[str], *, result: str = "same", inexact: bool = Fa
     Args:
         kinds: the kinds of dtype that the op takes.
         result: ``same``, ``bool``, ``index``, or ``total`` for a sum's accumulator.
-        inexact: integers are averaged in the floating dtype that NumPy chooses.
+        inexact: integers are averaged in float64.
         nonempty: there is no answer for zero elements.
     """
 
     def infer(x: Spec, *, axis: AxisLike, keepdims: bool, **attrs: Any) -> Inferred:
         axes = rules.axes(axis, x.ndim)
-        dtype = x.dtype
-        if inexact and dtype.is_integer and config.promotion.get() != "strict":
-            dtype = dtypes.to_inexact(dtype)
+        dtype = rules.floating(x.dtype, dtypes.float64) if inexact else x.dtype
         rules.require(dtype, kinds)
         if (
             nonempty

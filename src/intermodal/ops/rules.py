@@ -209,24 +209,29 @@ def to_component(dtype: DType) -> DType:
     return dtype.component
 
 
-def elementwise(kinds: frozenset[str], *, result: Callable[[DType], DType] = same, inexact: bool = False) -> Infer:
+def elementwise(kinds: frozenset[str], *, result: Callable[[DType], DType] = same, inexact: bool | DType = False) -> Infer:
     """The rule of an elementwise op: operands broadcast and promote, the result has their shape.
 
     Args:
         kinds: the kinds of dtype that the op takes.
         result: the result's dtype from the operands' common one.
-        inexact: integers are computed in the floating dtype that NumPy chooses.
+        inexact: integers are computed in this floating dtype, or for True in the one that NumPy chooses.
     """
 
     def infer(*operands: Any, **attrs: Any) -> Inferred:
         dtype = operand_dtype(*operands)
-        if inexact and dtype.is_integer and config.promotion.get() != "strict":
-            dtype = dtypes.to_inexact(dtype)
+        if inexact:
+            dtype = floating(dtype, dtypes.to_inexact(dtype) if inexact is True else inexact)
         require(dtype, kinds)
         out = broadcast(*(shape_of(x) for x in operands))
         return Inferred((Spec(out, result(dtype)),), attrs, dtype)
 
     return infer
+
+
+def floating(dtype: DType, for_integers: DType) -> DType:
+    """The dtype in which an op that needs floats computes: an integer's stand-in, unless promotion is strict."""
+    return for_integers if dtype.is_integer and config.promotion.get() != "strict" else dtype
 
 
 def as_scalar(value: Scalar, dtype: DType) -> Scalar:

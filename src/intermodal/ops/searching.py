@@ -417,7 +417,7 @@ def masked_put(x: Tensor, mask: Tensor, value: Operand, /) -> Tensor:
         raise ShapeError(
             f"masked_put: the mask selects {count} places, the value has {value.shape[0]}. Give one for all, or one for each."
         )
-    return index_put(x, nonzero(mask), value)
+    return index_put(x, nonzero(mask), value) if count else x
 
 
 # --- sets --------------------------------------------------------------------------------------------------------
