@@ -1,0 +1,50 @@
+"""The command line: ``python -m benchmarks overhead`` and ``python -m benchmarks imports``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from benchmarks import reports
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one report and print it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What intermodal costs beside bare NumPy.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    overhead = commands.add_parser("overhead", help="the time that an op takes, beside bare NumPy and other libraries over NumPy")
+    overhead.add_argument(
+        "--ops", type=_ops, default=list(reports.CASES), help=f"a list with commas; all: {','.join(reports.CASES)}"
+    )
+    overhead.add_argument("--repeat", type=_count, default=51, help="rounds of NumPy, other, other, NumPy for each figure (51)")
+    imports = commands.add_parser("imports", help="the time of `import intermodal` beside `import numpy`, in fresh interpreters")
+    imports.add_argument("--repeat", type=_count, default=15, help="interpreters started for each figure (15)")
+    for command in (overhead, imports):
+        command.add_argument("--json", action="store_true", help="print JSON, which has every figure with its spread")
+    options = parser.parse_args(arguments)
+
+    if options.command == "overhead":
+        report = reports.overhead(options.ops, options.repeat)
+        text = reports.show_overhead(report)
+    else:
+        report = reports.imports(options.repeat)
+        text = reports.show_imports(report)
+    print(json.dumps(report, indent=2) if options.json else text)
+
+
+def _ops(text: str) -> list[str]:
+    names = text.split(",")
+    unknown = [name for name in names if name not in reports.CASES]
+    if unknown:
+        raise argparse.ArgumentTypeError(f"no such op: {', '.join(unknown)}. The ops are {', '.join(reports.CASES)}.")
+    return names
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no count. Give 1 or more.")
+    return int(text)
+
+
+if __name__ == "__main__":
+    main()
