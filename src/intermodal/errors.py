@@ -15,6 +15,7 @@
     ├── UnsupportedError       (NotImplementedError)  an op or dtype that this device lacks
     ├── NoDataError            (RuntimeError)         a read of a tensor that has no data
     ├── CopyRequiredError      (ValueError, BufferError)  copy=False, but only a copy would do
+    ├── ExchangeError          (BufferError)          an array that DLPack cannot hand over
     └── ExecutionError         (RuntimeError)         the engine failed while computing
         └── OutOfMemoryError   (MemoryError)          the engine had no memory left
 
@@ -32,6 +33,7 @@ __all__ = [
     "DeviceError",
     "DeviceMismatchError",
     "EngineUnavailableError",
+    "ExchangeError",
     "ExecutionError",
     "IndexRangeError",
     "IntermodalError",
@@ -102,6 +104,10 @@ class NoDataError(IntermodalError, RuntimeError):
 
 class CopyRequiredError(IntermodalError, ValueError, BufferError):
     """``copy=False`` was asked for, but only a copy would do; the message says why."""
+
+
+class ExchangeError(IntermodalError, BufferError):
+    """DLPack cannot hand the array over as asked; the message says why and what to use instead."""
 
 
 class ExecutionError(IntermodalError, RuntimeError):

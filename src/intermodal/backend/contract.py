@@ -17,7 +17,7 @@ import numpy as np
 
 from intermodal.devices import Device
 from intermodal.dtypes import DType
-from intermodal.errors import ExecutionError, IntermodalError, OutOfMemoryError, UnsupportedError
+from intermodal.errors import ExchangeError, ExecutionError, IntermodalError, OutOfMemoryError
 from intermodal.ops.table import Op, Spec
 
 __all__ = ["Array", "Backend", "DTypeUsage", "Native"]
@@ -101,11 +101,11 @@ class Backend(ABC):
 
     def dlpack_device(self, array: Array) -> tuple[int, int]:
         """DLPack's device type and index of an array."""
-        raise UnsupportedError(f"{self.engine} does not export DLPack. Read the tensor with .numpy() instead.")
+        raise ExchangeError(f"{self.engine} does not export DLPack. Read the tensor with .numpy() instead.")
 
     def to_dlpack(self, array: Array, **options: Any) -> object:
         """A DLPack capsule of an array; options as in ``__dlpack__``."""
-        raise UnsupportedError(f"{self.engine} does not export DLPack. Read the tensor with .numpy() instead.")
+        raise ExchangeError(f"{self.engine} does not export DLPack. Read the tensor with .numpy() instead.")
 
     # --- dtypes ------------------------------------------------------------------------------------------------
 

@@ -12,9 +12,9 @@ from intermodal import dtypes
 from intermodal.backend import Backend, DTypeUsage, Native
 from intermodal.devices import Device
 from intermodal.dtypes import DType
-from intermodal.engines.numpy import arrays, elementwise, linalg, memory, random  # noqa: F401  # importing a family collects its natives
+from intermodal.engines.numpy import arrays, elementwise, fft, linalg, memory, random  # noqa: F401  # importing a family collects its natives
 from intermodal.engines.numpy.natives import NATIVES, through
-from intermodal.errors import CopyRequiredError
+from intermodal.errors import CopyRequiredError, ExchangeError
 from intermodal.ops.table import Op
 
 __all__ = ["NumpyBackend"]
@@ -69,7 +69,12 @@ class NumpyBackend(Backend):
         return array.__dlpack_device__()
 
     def to_dlpack(self, array: np.ndarray[Any, Any], **options: Any) -> object:
-        return array.__dlpack__(**options)
+        try:
+            return array.__dlpack__(**options)
+        except (BufferError, RuntimeError) as error:
+            raise ExchangeError(
+                f"__dlpack__: NumPy cannot export this {array.dtype} array: {error}. Take the data with .numpy() instead."
+            ) from error
 
     def memory_cleanup(self, device: Device) -> None:
         gc.collect()  # NumPy keeps no pool of its own; arrays in reference cycles are all there is to free
