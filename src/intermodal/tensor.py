@@ -564,7 +564,7 @@ class Tensor:
     conj = _e.conj
     cumulative_prod = _r.cumulative_prod
     cumulative_sum = _r.cumulative_sum
-
+    diagonal = _l.diagonal
     dot = _l.matmul
     exp = _e.exp
     expand_dims = _m.expand_dims
@@ -585,7 +585,7 @@ class Tensor:
     std = _r.std
     sum = _r.sum
     take = _s.take
-
+    trace = _l.trace
     var = _r.var
 
     @property

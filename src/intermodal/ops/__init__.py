@@ -1,6 +1,6 @@
 """The op table and its families: what every op means, on every engine. Importing this package writes all rows."""
 
-from intermodal.ops import creation, elementwise, linalg, manipulation, random, reduction, searching
+from intermodal.ops import creation, elementwise, factorization, fft, linalg, manipulation, random, reduction, searching
 from intermodal.ops.table import TABLE, Inferred, NotDifferentiable, Op, Spec, op, primitive
 
 __all__ = [
@@ -11,6 +11,8 @@ __all__ = [
     "Spec",
     "creation",
     "elementwise",
+    "factorization",
+    "fft",
     "linalg",
     "manipulation",
     "op",
