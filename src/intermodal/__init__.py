@@ -55,6 +55,7 @@ from intermodal.execution import (
 )
 from intermodal.inspection import __array_namespace_info__, broadcast_shapes, can_cast, finfo, iinfo, result_type
 from intermodal.ops.creation import *
+from intermodal.ops.einsum import *
 from intermodal.ops.elementwise import *
 from intermodal.ops.linalg import kron, matmul, matrix_transpose, tensordot, vecdot
 from intermodal.ops.manipulation import *
