@@ -1,6 +1,18 @@
 """The op table and its families: what every op means, on every engine. Importing this package writes all rows."""
 
-from intermodal.ops import creation, einsum, elementwise, factorization, fft, linalg, manipulation, random, reduction, searching
+from intermodal.ops import (
+    activation,
+    creation,
+    einsum,
+    elementwise,
+    factorization,
+    fft,
+    linalg,
+    manipulation,
+    random,
+    reduction,
+    searching,
+)
 from intermodal.ops.table import TABLE, Inferred, NotDifferentiable, Op, Spec, op, primitive
 
 __all__ = [
@@ -9,6 +21,7 @@ __all__ = [
     "NotDifferentiable",
     "Op",
     "Spec",
+    "activation",
     "creation",
     "einsum",
     "elementwise",

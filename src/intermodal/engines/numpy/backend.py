@@ -12,7 +12,7 @@ from intermodal import dtypes
 from intermodal.backend import Backend, DTypeUsage, Native
 from intermodal.devices import Device
 from intermodal.dtypes import DType
-from intermodal.engines.numpy import arrays, elementwise, fft, linalg, memory, random  # noqa: F401  # importing a family collects its natives
+from intermodal.engines.numpy import arrays, elementwise, fft, linalg, memory, nn, random  # noqa: F401  # importing a family collects its natives
 from intermodal.engines.numpy.natives import NATIVES, through
 from intermodal.errors import CopyRequiredError, ExchangeError
 from intermodal.ops.table import Op

@@ -1,0 +1,247 @@
+"""Activations: the nonlinear functions between the layers of a network, elementwise or along one axis.
+
+Where a formula has two stable halves, `where` picks the half before the exponential is taken. So nothing overflows,
+and the derivative is that of the half in use, also at zero, where a formula through abs(x) would lose it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from intermodal.errors import InvalidValueError, ShapeError
+from intermodal.ops import rules
+from intermodal.ops.precision import narrow, wide
+from intermodal.ops.rules import FLOAT, REAL, elementwise
+from intermodal.ops.table import Inferred, Spec, op, public_names
+
+if TYPE_CHECKING:
+    from intermodal.tensor import Tensor
+
+_SELU_ALPHA = 1.6732632423543772848170429916717  # the fixed point of mean 0 and variance 1 (Klambauer et al., 2017)
+_SELU_SCALE = 1.0507009873554804934193349852946
+
+
+@op(infer=elementwise(REAL), namespace="nn")
+def relu(x: Tensor, /) -> Tensor:
+    """The number where it is positive, else 0; NaN stays NaN.
+
+    Example:
+        >>> import intermodal as im
+        >>> im.nn.relu(im.asarray([-1.0, 0.5]))
+        Tensor([0. , 0.5], dtype=float32, device=numpy:cpu)
+    """
+    return maximum(x, 0)
+
+
+@op(infer=elementwise(REAL), namespace="nn")
+def relu6(x: Tensor, /) -> Tensor:
+    """The number held between 0 and 6."""
+    return clip(x, 0, 6)
+
+
+@op(infer=elementwise(FLOAT), namespace="nn")
+def leaky_relu(x: Tensor, /, *, negative_slope: float = 0.01) -> Tensor:
+    """The number where it is positive, else a fraction of it."""
+    return where(less(x, 0.0), multiply(x, negative_slope), x)
+
+
+def _infer_prelu(x: Spec, weight: Spec) -> Inferred:
+    dtype = rules.require(rules.operand_dtype(x, weight), FLOAT)
+    channels = x.shape[1] if x.ndim > 1 else 1
+    if weight.ndim > 1 or weight.size not in (1, channels):
+        raise ShapeError(
+            f"weight has shape {weight.shape}, but an input of shape {x.shape} needs one slope, or {channels} for its channels (axis 1)."
+        )
+    return Inferred((Spec(x.shape, dtype),), {}, dtype)
+
+
+@op(infer=_infer_prelu, namespace="nn")
+def prelu(x: Tensor, weight: Tensor, /) -> Tensor:
+    """The number where it is positive, else a learned fraction of it: one for all, or one for each channel (axis 1)."""
+    slope = reshape(weight, () if weight.size == 1 else (1, -1, *(1,) * (x.ndim - 2)))
+    return where(less(x, 0.0), multiply(x, slope), x)
+
+
+@op(infer=elementwise(FLOAT), namespace="nn")
+def elu(x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
+    """The number where it is positive, else alpha * (exp(x) - 1)."""
+    positive = greater(x, 0.0)
+    return where(positive, x, multiply(expm1(where(positive, 0.0, x)), alpha))
+
+
+@op(infer=elementwise(FLOAT), namespace="nn")
+def selu(x: Tensor, /) -> Tensor:
+    """A scaled `elu` whose constants keep mean 0 and variance 1 from layer to layer."""
+    return multiply(elu(x, alpha=_SELU_ALPHA), _SELU_SCALE)
+
+
+def _infer_gelu(x: Spec, *, approximate: str) -> Inferred:
+    rules.require(x.dtype, FLOAT)
+    return Inferred((x,), {"approximate": rules.one_of(approximate, "approximate", ("none", "tanh"))})
+
+
+@op(infer=_infer_gelu, namespace="nn")
+def gelu(x: Tensor, /, *, approximate: str = "none") -> Tensor:
+    """The number times the share of a normal distribution that lies below it.
+
+    Args:
+        x: the tensor.
+        approximate: ``none`` for the definition, ``tanh`` for the approximation that GPT-2 was trained with.
+    """
+    if approximate == "tanh":
+        inner = multiply(add(x, multiply(multiply(multiply(x, x), x), 0.044715)), math.sqrt(2 / math.pi))
+        return multiply(multiply(x, 0.5), add(tanh(inner), 1.0))
+    return multiply(multiply(x, 0.5), erfc(multiply(x, -math.sqrt(0.5))))
+
+
+@op(infer=elementwise(FLOAT), namespace="nn")
+def sigmoid(x: Tensor, /) -> Tensor:
+    """The logistic function, 1 / (1 + exp(-x)).
+
+    Example:
+        >>> import intermodal as im
+        >>> im.nn.sigmoid(im.asarray([-1000.0, 0.0, 1000.0]))
+        Tensor([0. , 0.5, 1. ], dtype=float32, device=numpy:cpu)
+    """
+    below = less(x, 0.0)
+    small = exp(where(below, x, negative(x)))
+    return divide(where(below, small, 1.0), add(small, 1.0))
+
+
+@op(infer=elementwise(FLOAT), namespace="nn")
+def log_sigmoid(x: Tensor, /) -> Tensor:
+    """The logarithm of `sigmoid`, exact where the sigmoid itself would round to 0 or 1."""
+    return negative(softplus(negative(x)))
+
+
+@op(infer=elementwise(FLOAT), namespace="nn")
+def hard_sigmoid(x: Tensor, /, *, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
+    """The line alpha * x + beta, held between 0 and 1."""
+    return clip(add(multiply(x, alpha), beta), 0.0, 1.0)
+
+
+@op(infer=elementwise(FLOAT), namespace="nn")
+def silu(x: Tensor, /) -> Tensor:
+    """The number times its `sigmoid`, also called swish."""
+    return multiply(x, sigmoid(x))
+
+
+@op(infer=elementwise(FLOAT), namespace="nn")
+def hard_swish(x: Tensor, /) -> Tensor:
+    """The number times its `hard_sigmoid`."""
+    return multiply(x, hard_sigmoid(x))
+
+
+def _infer_softplus(x: Spec, *, beta: float) -> Inferred:
+    rules.require(x.dtype, FLOAT)
+    if not beta > 0:
+        raise InvalidValueError(f"beta {beta} must be greater than 0.")
+    return Inferred((x,), {"beta": float(beta)})
+
+
+@op(infer=_infer_softplus, namespace="nn")
+def softplus(x: Tensor, /, *, beta: float = 1.0) -> Tensor:
+    """log(1 + exp(beta * x)) / beta, a smooth `relu`."""
+    z = x if beta == 1.0 else multiply(x, beta)
+    above = greater(z, 0.0)
+    result = add(where(above, z, 0.0), log1p(exp(where(above, negative(z), z))))
+    return result if beta == 1.0 else divide(result, beta)
+
+
+@op(infer=elementwise(FLOAT), namespace="nn")
+def mish(x: Tensor, /) -> Tensor:
+    """The number times tanh of its `softplus`."""
+    return multiply(x, tanh(softplus(x)))
+
+
+@op(infer=elementwise(FLOAT), namespace="nn")
+def softsign(x: Tensor, /) -> Tensor:
+    """X / (1 + abs(x))."""
+    return divide(x, add(abs(x), 1.0))
+
+
+def _infer_glu(x: Spec, *, axis: int) -> Inferred:
+    rules.require(x.dtype, FLOAT)
+    along = rules.axis(axis, x.ndim)
+    if x.shape[along] % 2:
+        raise ShapeError(f"axis {along} of shape {x.shape} has {x.shape[along]} elements, which do not halve. Give an even size.")
+    return Inferred((Spec(tuple(n // 2 if i == along else n for i, n in enumerate(x.shape)), x.dtype),), {"axis": along})
+
+
+@op(infer=_infer_glu, namespace="nn")
+def glu(x: Tensor, /, *, axis: int = -1) -> Tensor:
+    """The first half along an axis times the `sigmoid` of the second."""
+    value, gate = split(x, 2, axis=axis)
+    return multiply(value, sigmoid(gate))
+
+
+def _infer_along_axis(x: Spec, *, axis: int) -> Inferred:
+    rules.require(x.dtype, FLOAT)
+    return Inferred((x,), {"axis": rules.axis(axis, x.ndim)})
+
+
+def _shifted(x: Tensor, axis: int) -> tuple[Tensor, Any, Any]:
+    """The line less its maximum, the exponentials of that, and their sum; where all is -inf: -inf, zeros, and a 1 that divides."""
+    high = max(x, axis=axis, keepdims=True)
+    shifted = subtract(x, where(equal(high, -math.inf), 0.0, high))
+    powers = exp(shifted)
+    total = sum(powers, axis=axis, keepdims=True)
+    return shifted, powers, where(equal(total, 0.0), 1.0, total)
+
+
+@op(infer=_infer_along_axis, namespace="nn")
+def softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
+    """Exponentials along an axis, divided by their sum. A line of nothing but -inf gives zeros, as a fully masked one should.
+
+    Example:
+        >>> import intermodal as im
+        >>> im.nn.softmax(im.asarray([[1.0, 1.0, -im.inf, 1.0, 1.0], [-im.inf] * 5]))
+        Tensor([[0.25, 0.25, 0.  , 0.25, 0.25],
+                [0.  , 0.  , 0.  , 0.  , 0.  ]], dtype=float32, device=numpy:cpu)
+    """
+    if x.shape[axis] == 0:
+        return x
+    _, powers, total = _shifted(wide(x), axis)
+    return narrow(divide(powers, total), x.dtype)
+
+
+@op(infer=_infer_along_axis, namespace="nn")
+def log_softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
+    """The logarithm of `softmax`, exact where the softmax itself would round to 0."""
+    if x.shape[axis] == 0:
+        return x
+    shifted, _, total = _shifted(wide(x), axis)
+    return narrow(subtract(shifted, log(total)), x.dtype)
+
+
+@op(infer=_infer_along_axis, namespace="nn")
+def softmin(x: Tensor, /, *, axis: int = -1) -> Tensor:
+    """`softmax` of the negative: the smallest number weighs most."""
+    return softmax(negative(x), axis=axis)
+
+
+from intermodal.ops.elementwise import (  # families use each other; bodies look names up when they run
+    abs,
+    add,
+    clip,
+    divide,
+    equal,
+    erfc,
+    exp,
+    expm1,
+    greater,
+    less,
+    log,
+    log1p,
+    maximum,
+    multiply,
+    negative,
+    subtract,
+    tanh,
+    where,
+)
+from intermodal.ops.manipulation import reshape, split
+from intermodal.ops.reduction import max, sum
+
+__all__ = public_names(__name__)

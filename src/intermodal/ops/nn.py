@@ -1,5 +1,0 @@
-"""Rows of nn."""
-
-from intermodal.ops.table import public_names
-
-__all__ = public_names(__name__)
