@@ -93,7 +93,7 @@ def test_the_drawn_tree_is_the_real_one() -> None:
 
 def test_an_engines_own_error_is_chained(monkeypatch: pytest.MonkeyPatch) -> None:
     from intermodal.backend import backend_of
-    from intermodal.dispatch import place_of
+    from intermodal.places import place_of
 
     def fails(x: object) -> object:
         raise FloatingPointError("the unit is on fire")

@@ -7,11 +7,13 @@ Every setting is read at the moment it is needed, so a changed environment varia
 | ``device`` | ``INTERMODAL_DEVICE`` | where creation functions put new tensors |
 | ``default_float`` | ``INTERMODAL_DEFAULT_FLOAT`` | dtype of Python floats: ``float32`` (every engine has it) or ``float64`` |
 | ``promotion`` | ``INTERMODAL_PROMOTION`` | ``numpy``: mixed kinds promote as NumPy's do; ``strict``: they raise |
+| ``infer_cache`` | ``INTERMODAL_INFER_CACHE`` | how many answers of shape and dtype rules are kept; 0 keeps none |
 """
 
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,6 +28,18 @@ __all__ = ["get", "scope", "set"]
 T = TypeVar("T")
 
 
+class _Here(threading.local):
+    reads = 0
+
+
+_here: Final = _Here()
+
+
+def reads() -> int:
+    """How often this thread has read a setting: who keeps an answer can tell whether it depended on one."""
+    return _here.reads
+
+
 class Setting(Generic[T]):
     """One setting: its environment variable, how a value is read and checked, and its default."""
 
@@ -36,6 +50,7 @@ class Setting(Generic[T]):
         self.scoped: ContextVar[T | None] = ContextVar(self.variable, default=None)
 
     def get(self) -> T:
+        _here.reads += 1
         value = self.scoped.get()
         if value is None:
             value = self.process
@@ -64,10 +79,18 @@ def _read_float(value: object) -> dtypes.DType:
     return dtypes.as_dtype(_one_of("float32", "float64")(str(value)))
 
 
+def _read_count(value: object) -> int:
+    count = int(str(value))
+    if count < 0:
+        raise ValueError(f"{count} is negative. Use 0 or more.")
+    return count
+
+
 device: Final[Setting[Device]] = Setting("device", "numpy:cpu", as_device)  # type: ignore[arg-type]  # as_device checks its argument itself
 default_float: Final[Setting[dtypes.DType]] = Setting("default_float", "float32", _read_float)
 promotion: Final[Setting[str]] = Setting("promotion", "numpy", _one_of("numpy", "strict"))
-SETTINGS: Final[dict[str, Setting[object]]] = {s.name: s for s in (device, default_float, promotion)}  # type: ignore[misc]  # Setting is invariant; the map only reads
+infer_cache: Final[Setting[int]] = Setting("infer_cache", 4096, _read_count)
+SETTINGS: Final[dict[str, Setting[object]]] = {s.name: s for s in (device, default_float, promotion, infer_cache)}  # type: ignore[misc]  # Setting is invariant; the map only reads
 
 
 def _find(name: str) -> Setting[object]:

@@ -170,7 +170,8 @@ def asarray(
         >>> im.asarray([1, 2, 3], dtype="bfloat16")
         Tensor([1, 2, 3], dtype=bfloat16, device=numpy:cpu)
     """
-    from intermodal.dispatch import default_device, place_of  # the entry point stands above this module
+    from intermodal.dispatch import default_device  # the entry point stands above this module
+    from intermodal.places import place_of
     from intermodal.tensor import Tensor
 
     wanted = None if dtype is None else dtypes.as_dtype(dtype)

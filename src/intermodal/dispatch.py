@@ -7,23 +7,25 @@ and says what comes out, operands are brought to one dtype, and the engine's nat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, cast
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
-from intermodal import config, dtypes
-from intermodal.backend import Backend, DTypeUsage, Native, check_device
+from intermodal import config
+from intermodal.backend import check_device
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.dtypes import DType
-from intermodal.errors import ArgumentError, DeviceMismatchError, DTypeError, IntermodalError, UnsupportedError
+from intermodal.errors import ArgumentError, DeviceMismatchError, IntermodalError, UnsupportedError
 from intermodal.ops import rules, table
 from intermodal.ops.table import TABLE, Inferred, Op, Role, Spec
-from intermodal.tensor import ARITHMETIC, COMPARISONS, UNARY, Place, Tensor
+from intermodal.places import native_of, place_of, short_way
+from intermodal.tensor import Place, Tensor
 
-__all__ = ["call", "default_device", "infer", "place_of", "wrap"]
+__all__ = ["call", "default_device", "infer"]
 
-_places: dict[tuple[Device, DType], Place] = {}
 _SCALARS = (bool, int, float, complex)
+_spec = partial(tuple.__new__, Spec)  # a third of the time of Spec(...)
 
 
 def default_device() -> Device:
@@ -31,83 +33,46 @@ def default_device() -> Device:
     return config.device.get()
 
 
-def place_of(device: DeviceLike, dtype: DType) -> Place:
-    """The one place of a device and a dtype."""
-    device = as_device(device)
-    found = _places.get((device, dtype))
-    if found is None:
-        backend = check_device(device)
-        if DTypeUsage.STORAGE not in backend.dtype_usage(device, dtype):
-            raise UnsupportedError(f"{device} does not store {dtype}. Cast to a dtype it has, or use another device.")
-        found = _places.setdefault((device, dtype), _make_place(backend, device, dtype))
-    return found
-
-
-def forget_engine(engine: str) -> None:
-    """Drop the places of an engine that is unregistered."""
-    for key in [k for k in _places if k[0].engine == engine]:
-        del _places[key]
-
-
-def _refuse(*_: object) -> NoReturn:
-    raise UnsupportedError("this op takes the long way")  # caught by the operator, which then calls the public function
-
-
-def _make_place(backend: Backend, device: Device, dtype: DType) -> Place:
-    place = Place()
-    place.device, place.dtype, place.backend, place.natives = device, dtype, backend, {}
-    place.boolean = place if dtype.is_bool else place_of(device, dtypes.bool_)
-    place.scalars = _scalar_types(dtype) if backend.takes_scalars else frozenset()
-    for name in (*ARITHMETIC, *COMPARISONS, *UNARY):
-        setattr(place, name, _short_way(place, name) or _refuse)
-    return place
-
-
-def _scalar_types(dtype: DType) -> frozenset[type]:
-    if dtype.is_bool:
-        return frozenset((bool,))
-    return frozenset((int, float, complex)[: 1 if dtype.is_integer else 2 if dtype.is_floating else 3])
-
-
-def _short_way(place: Place, name: str) -> Native | None:
-    """The engine's function for an operator, if two operands of this place give a result of this place (or its bools)."""
-    row = TABLE[name]
-    spec = Spec((1, 1), place.dtype)
-    try:
-        inferred = infer(row, (spec,) * len(row.tensor_params), {})
-        native = _native(row, place)
-    except IntermodalError:
-        return None
-    expected = dtypes.bool_ if name in COMPARISONS else place.dtype
-    fits = inferred.outputs[0].dtype is expected and inferred.operands in (None, place.dtype)
-    return native if fits and type(place.backend).execute is Backend.execute else None
-
-
-def _native(row: Op, place: Place) -> Native | None:
-    """The backend's function for a row at a place, remembered there."""
-    try:
-        return place.natives[row.name]
-    except KeyError:
-        pass
-    if not row.movement and DTypeUsage.ARITHMETIC not in place.backend.dtype_usage(place.device, place.dtype):
-        raise UnsupportedError(
-            f"{row.name}: {place.device} only stores {place.dtype}, it does not compute with it. Cast first, for example with im.astype(x, im.float32)."
-        )
-    native = place.natives[row.name] = place.backend.native(row, place.dtype)
-    return native
-
-
 def infer(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -> Inferred:
-    """What comes out of an op, from shapes and dtypes alone; errors carry the op's name."""
+    """What comes out of an op, from shapes and dtypes alone; errors carry the op's name.
+
+    Answers are kept, up to the setting ``infer_cache``, unless a rule read a setting on its way.
+    """
+    key = None
+    if specs and not row.data_dependent:
+        # Types count, for 1, 1.0 and True are equal.
+        values = tuple(attrs.values())
+        key = (row, *[tuple(s) if type(s) is list else s for s in specs], *map(type, specs), values, *map(type, values))
+        try:
+            known = _inferred.get(key)
+        except TypeError:  # an attribute, such as a slice, that cannot be part of a key
+            key = None
+        else:
+            if known is not None:
+                return known
     if row.infer is None:
         return _infer_by_running(row, specs, attrs)
+    reads = config.reads()
     try:
         found = row.infer(*specs, **attrs)
     except IntermodalError as error:
         raise _named(row, error) from error.__cause__
-    if type(found) is Inferred:
-        return found
-    return Inferred((found,) if isinstance(found, Spec) else cast("tuple[Spec, ...]", tuple(found)), attrs)
+    if type(found) is not Inferred:
+        found = Inferred((found,) if isinstance(found, Spec) else cast("tuple[Spec, ...]", tuple(found)), attrs)
+    if key is not None and config.reads() == reads:
+        _keep(key, found)
+    return found
+
+
+_inferred: dict[tuple[object, ...], Inferred] = {}
+
+
+def _keep(key: tuple[object, ...], found: Inferred) -> None:
+    limit = config.infer_cache.get()
+    while len(_inferred) >= max(limit, 1):
+        _inferred.pop(next(iter(_inferred)), None)  # the oldest goes; another thread may have been faster
+    if limit:
+        _inferred[key] = found
 
 
 def _named(row: Op, error: IntermodalError) -> IntermodalError:
@@ -140,6 +105,22 @@ def _infer_by_running(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -
 
 def call(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """Run an op on the device of its tensors."""
+    if not kwargs and type(row.infer) is rules.Elementwise and args and type(args[0]) is Tensor:
+        place = args[0]._place
+        way = short_way(row, place)
+        if way is not None:
+            try:
+                if len(args) == 1:
+                    return Tensor(way[0](args[0]._data), way[1])
+                other = args[1]
+                if len(args) == 2 and type(other) is Tensor and other._place is place:
+                    return Tensor(way[0](args[0]._data, other._data), way[1])
+            except Exception:  # noqa: S110  # the long way finds the reason
+                pass
+    return _call_checked(row, args, kwargs)
+
+
+def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     try:
         given, attrs = row.bind(*args, **kwargs)
     except TypeError as error:
@@ -154,13 +135,13 @@ def call(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
         if type(value) is Tensor:
             place = _meet(row, place, value._place)
             values.append(value)
-            specs.append(Spec(place.backend.shape(value._data), value._place.dtype))
+            specs.append(_spec((place.backend.shape(value._data), value._place.dtype)))
         elif param.role in (Role.SEQUENCE, Role.VARIADIC):
             members = _members(row, param.name, value)
             for member in members:
                 place = _meet(row, place, member._place)
             values.append(members)
-            specs.append([Spec(m.shape, m.dtype) for m in members])
+            specs.append([_spec((m.shape, m.dtype)) for m in members])
         else:
             value = _scalar_or_none(row, param, value)
             values.append(value)
@@ -187,7 +168,7 @@ def call(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
 
 
 def _run(row: Op, place: Place, values: list[Any], inferred: Inferred) -> Any:
-    native = _native(row, place)
+    native = native_of(row, place)
     attrs = cast("dict[str, object]", inferred.attrs)
     if native is None:
         if row.decompose is None:
@@ -285,19 +266,6 @@ def _arguments(row: Op, values: Sequence[Any], attrs: dict[str, object]) -> tupl
         else:
             positional.append(value)
     return positional, keywords
-
-
-def wrap(data: Any, device: Device, dtype: DType) -> Tensor:
-    """A tensor around an engine's own array."""
-    return Tensor(data, place_of(device, dtype))
-
-
-def check_storage(device: Device, dtype: DType, op: str) -> Backend:
-    """The backend of a device that can store a dtype, or the error that says so."""
-    try:
-        return place_of(device, dtype).backend
-    except UnsupportedError as error:
-        raise DTypeError(f"{op}: {error}") from error
 
 
 table.connect(call)

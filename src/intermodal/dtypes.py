@@ -153,9 +153,9 @@ def as_dtype(dtype: DTypeLike) -> DType:
         return dtype
     if isinstance(dtype, str) and dtype in _BY_NAME:
         return _BY_NAME[dtype]
-    if dtype is not None and not isinstance(dtype, str):  # NumPy would read None as float64
+    if not isinstance(dtype, str):
         try:
-            found = _BY_NUMPY.get(np.dtype(cast("type[np.generic]", dtype)))
+            found = _BY_NUMPY.get(np.dtype(cast("type[np.generic]", dtype or "V")))  # NumPy would read None as float64
         except TypeError:
             found = None
         if found is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from intermodal import backend, config, dispatch
+from intermodal import backend, config
 from intermodal.ops.table import TABLE
 
 
@@ -19,5 +19,4 @@ def clean_slate() -> Iterator[None]:
         TABLE.remove(name)
     for engine in set(backend.engines()) - engines:
         backend.unregister(engine)
-        dispatch.forget_engine(engine)
     config.set(**dict.fromkeys(config.SETTINGS))

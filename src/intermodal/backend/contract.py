@@ -51,6 +51,10 @@ class Backend(ABC):
     """The first part of this engine's devices: ``numpy`` in ``numpy:cpu``."""
     takes_scalars: ClassVar[bool] = False
     """Whether natives take Python scalars where the row says operand; otherwise dispatch makes 0-d arrays of them."""
+    defers: ClassVar[bool] = False
+    """Whether `execute` does something else than run the native: then operators never take the short way to it."""
+    getitem: ClassVar[Callable[[Array, Any], Array] | None] = None
+    """The engine's own ``array[key]``, if for integers, slices, None and ... it means what NumPy's does."""
     natives: Mapping[str, Native] = {}
 
     def __init__(self) -> None:

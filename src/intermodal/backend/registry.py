@@ -11,11 +11,12 @@ from intermodal.backend.contract import Backend
 from intermodal.devices import Device
 from intermodal.errors import DeviceError, EngineUnavailableError
 
-__all__ = ["backend_of", "check_device", "engines", "register", "unregister"]
+__all__ = ["backend_of", "check_device", "engines", "on_unregister", "register", "unregister"]
 
 GROUP: Final = "intermodal.engines"
 _loaded: dict[str, Backend] = {}
 _registered: dict[str, Callable[[], Backend]] = {}
+_forgetters: list[Callable[[str], None]] = []
 _lock: Final = RLock()
 
 
@@ -32,6 +33,13 @@ def unregister(engine: str) -> None:
     with _lock:
         _registered.pop(engine, None)
         _loaded.pop(engine, None)
+    for forget in _forgetters:
+        forget(engine)
+
+
+def on_unregister(forget: Callable[[str], None]) -> None:
+    """Have a function called with the name of each engine that is taken out; for whoever keeps things by engine."""
+    _forgetters.append(forget)
 
 
 def _entry_points() -> dict[str, str]:

@@ -26,6 +26,7 @@ class MetaBackend(Backend):
 
     engine = "meta"
     takes_scalars = True
+    defers = True
 
     def devices(self) -> Sequence[Device]:
         return (Device("meta:cpu"),)

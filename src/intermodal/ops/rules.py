@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 from intermodal import config, dtypes
 from intermodal.dtypes import DType, Scalar
 from intermodal.errors import AxisError, DTypeError, InvalidValueError, ShapeError
-from intermodal.ops.table import Infer, Inferred, Shape, Spec
+from intermodal.ops.table import Inferred, Shape, Spec
 
 __all__ = [
     "ANY",
@@ -209,24 +209,32 @@ def to_component(dtype: DType) -> DType:
     return dtype.component
 
 
-def elementwise(kinds: frozenset[str], *, result: Callable[[DType], DType] = same, inexact: bool | DType = False) -> Infer:
-    """The rule of an elementwise op: operands broadcast and promote, the result has their shape.
+class Elementwise:
+    """The rule of an elementwise op: operands broadcast and promote, the result has their shape."""
+
+    __slots__ = ("inexact", "kinds", "result")
+
+    def __init__(self, kinds: frozenset[str], result: Callable[[DType], DType], inexact: bool | DType) -> None:
+        self.kinds, self.result, self.inexact = kinds, result, inexact
+
+    def __call__(self, *operands: Any, **attrs: Any) -> Inferred:
+        dtype = operand_dtype(*operands)
+        if self.inexact:
+            dtype = floating(dtype, dtypes.to_inexact(dtype) if self.inexact is True else self.inexact)
+        require(dtype, self.kinds)
+        out = broadcast(*(shape_of(x) for x in operands))
+        return Inferred((Spec(out, self.result(dtype)),), attrs, dtype)
+
+
+def elementwise(kinds: frozenset[str], *, result: Callable[[DType], DType] = same, inexact: bool | DType = False) -> Elementwise:
+    """The rule of an elementwise op.
 
     Args:
         kinds: the kinds of dtype that the op takes.
         result: the result's dtype from the operands' common one.
         inexact: integers are computed in this floating dtype, or for True in the one that NumPy chooses.
     """
-
-    def infer(*operands: Any, **attrs: Any) -> Inferred:
-        dtype = operand_dtype(*operands)
-        if inexact:
-            dtype = floating(dtype, dtypes.to_inexact(dtype) if inexact is True else inexact)
-        require(dtype, kinds)
-        out = broadcast(*(shape_of(x) for x in operands))
-        return Inferred((Spec(out, result(dtype)),), attrs, dtype)
-
-    return infer
+    return Elementwise(kinds, result, inexact)
 
 
 def floating(dtype: DType, for_integers: DType) -> DType:

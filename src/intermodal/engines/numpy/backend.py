@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+import operator
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
 import numpy as np
@@ -12,10 +13,11 @@ from intermodal import dtypes
 from intermodal.backend import Backend, DTypeUsage, Native
 from intermodal.devices import Device
 from intermodal.dtypes import DType
-from intermodal.engines.numpy import arrays, elementwise, fft, linalg, memory, nn, random  # noqa: F401  # importing a family collects its natives
+from intermodal.engines.numpy import _arrays, arrays, as, nn  # noqa: F401  # importing a family collects its natives
+from intermodal.engines.numpy import elementwise, fft, linalg, memory, nn, random  # noqa: F401
 from intermodal.engines.numpy.natives import NATIVES, through
 from intermodal.errors import CopyRequiredError, ExchangeError
-from intermodal.ops.table import Op
+from intermodal.ops.table import Op, Spec
 
 __all__ = ["NumpyBackend"]
 
@@ -29,6 +31,7 @@ class NumpyBackend(Backend):
 
     engine = "numpy"
     takes_scalars = True
+    getitem = operator.getitem
     natives = NATIVES
 
     def devices(self) -> Sequence[Device]:
@@ -50,6 +53,14 @@ class NumpyBackend(Backend):
             return through(function, dtype, dtypes.float32)
         return function
 
+    def execute(
+        self, row: Op, arrays: Sequence[Any], attrs: Mapping[str, object], outputs: Sequence[Spec], native: Native
+    ) -> Sequence[Any]:
+        # A ufunc answers 0-d operands with a NumPy scalar, and asking it for an array would cost every operator 0.2 µs.
+        # So a 0-d tensor may hold a scalar; natives get arrays all the same.
+        arrays = [np.asarray(a) if isinstance(a, np.generic) else a for a in arrays]
+        return super().execute(row, arrays, attrs, outputs, native)
+
     def shape(self, array: np.ndarray[Any, Any]) -> tuple[int, ...]:
         return cast("tuple[int, ...]", array.shape)
 
@@ -63,14 +74,14 @@ class NumpyBackend(Backend):
         return memory.aligned_copy(data) if copy else data
 
     def to_host(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return array
+        return np.asarray(array)
 
     def dlpack_device(self, array: np.ndarray[Any, Any]) -> tuple[int, int]:
-        return array.__dlpack_device__()
+        return np.asarray(array).__dlpack_device__()
 
     def to_dlpack(self, array: np.ndarray[Any, Any], **options: Any) -> object:
         try:
-            return array.__dlpack__(**options)
+            return np.asarray(array).__dlpack__(**options)
         except (BufferError, RuntimeError) as error:
             raise ExchangeError(
                 f"__dlpack__: NumPy cannot export this {array.dtype} array: {error}. Take the data with .numpy() instead."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -11,14 +10,13 @@ from intermodal.engines.numpy.natives import NATIVES, native
 
 __all__: list[str] = []
 
-# ``out=...`` makes a ufunc answer with an array for 0-d operands too, where it would give a scalar.
 _SAME: Final = (
-    "add subtract multiply divide pow negative equal not_equal less less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor "
+    "abs sign add subtract multiply divide pow remainder negative equal not_equal less less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor "
     "bitwise_invert bitwise_left_shift bitwise_right_shift logical_and logical_or logical_xor logical_not maximum minimum exp log log1p log2 log10 logaddexp sqrt square "
     "reciprocal hypot sin cos tan asin acos atan sinh cosh asinh acosh atanh atan2 signbit copysign nextafter isnan isinf isfinite"
 )
 for _name in _SAME.split():
-    NATIVES[_name] = partial(getattr(np, _name), out=...)
+    NATIVES[_name] = getattr(np, _name)
 
 
 @native
@@ -26,19 +24,9 @@ def positive(x: Any) -> Any:
     return x
 
 
-@native
-def abs_(x: Any) -> Any:
-    return np.abs(x, out=...)
-
-
-@native
-def sign(x: Any) -> Any:
-    return np.sign(x, out=...)
-
-
 def _rounding(name: str) -> None:
     ufunc = getattr(np, name)
-    NATIVES[name] = lambda x: x if x.dtype.kind in "iu" else ufunc(x, out=...)
+    NATIVES[name] = lambda x: x if x.dtype.kind in "iu" else ufunc(x)
 
 
 for _name in ("floor", "ceil", "trunc"):
@@ -109,11 +97,6 @@ def floor_divide(x1: Any, x2: Any) -> Any:
         with np.errstate(all="ignore"):
             result = np.where(odd, np.floor(np.divide(x1, x2)), result)
     return result
-
-
-@native
-def remainder(x1: Any, x2: Any) -> Any:
-    return np.remainder(x1, x2, out=...)
 
 
 # The error function: NumPy has none and SciPy is too heavy for the core, so these are W. J. Cody's rational

@@ -29,7 +29,7 @@ def through(function: Native, narrow: DType, wide: DType) -> Native:
     small, large = narrow.numpy, wide.numpy
 
     def widen(value: Any) -> Any:
-        if isinstance(value, np.ndarray) and value.dtype == small:
+        if isinstance(value, (np.ndarray, np.generic)) and value.dtype == small:
             return value.astype(large)
         return [widen(v) for v in value] if isinstance(value, list) else value
 

@@ -1,0 +1,105 @@
+"""Places are made here: for a device and a dtype the one `Place`, with the engine's functions for the short way.
+
+The short way may be taken where operands of one place give a result whose place follows from theirs alone. That is
+found out by asking the row's own rule once, so no table of exceptions is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn, cast
+
+from intermodal import dtypes
+from intermodal.backend import Backend, DTypeUsage, Native, check_device
+from intermodal.backend.registry import on_unregister
+from intermodal.devices import Device, DeviceLike, as_device
+from intermodal.dtypes import DType
+from intermodal.errors import IntermodalError, UnsupportedError
+from intermodal.ops.rules import Elementwise
+from intermodal.ops.table import TABLE, Inferred, Op, Spec
+from intermodal.tensor import ARITHMETIC, COMPARISONS, UNARY, Place
+
+__all__ = ["native_of", "place_of", "short_way"]
+
+_places: dict[tuple[Device, DType], Place] = {}
+
+
+def place_of(device: DeviceLike, dtype: DType) -> Place:
+    """The one place of a device and a dtype."""
+    device = as_device(device)
+    found = _places.get((device, dtype))
+    if found is None:
+        backend = check_device(device)
+        if DTypeUsage.STORAGE not in backend.dtype_usage(device, dtype):
+            raise UnsupportedError(f"{device} does not store {dtype}. Cast to a dtype it has, or use another device.")
+        found = _places.setdefault((device, dtype), _make(backend, device, dtype))
+    return found
+
+
+def _forget(engine: str) -> None:
+    for key in [k for k in _places if k[0].engine == engine]:
+        del _places[key]
+
+
+def _make(backend: Backend, device: Device, dtype: DType) -> Place:
+    place = Place()
+    place.device, place.dtype, place.backend, place.natives, place.short = device, dtype, backend, {}, {}
+    place.boolean = place if dtype.is_bool else place_of(device, dtypes.bool_)
+    place.scalars = _scalar_types(dtype) if backend.takes_scalars else frozenset()
+    place.getitem = _refuse if backend.defers else type(backend).getitem or _refuse
+    for name in (*ARITHMETIC, *COMPARISONS, *UNARY):
+        way = short_way(TABLE[name], place)
+        fits = way is not None and way[1] is (place.boolean if name in COMPARISONS else place)
+        setattr(place, name, way[0] if way is not None and fits else _refuse)
+    return place
+
+
+def _refuse(*_: object) -> NoReturn:
+    raise UnsupportedError("this op takes the long way")  # caught by the operator, which then calls the public function
+
+
+def _scalar_types(dtype: DType) -> frozenset[type]:
+    if dtype.is_bool:
+        return frozenset((bool,))
+    return frozenset((int, float, complex)[: 1 if dtype.is_integer else 2 if dtype.is_floating else 3])
+
+
+def short_way(row: Op, place: Place) -> tuple[Native, Place] | None:
+    """The engine's function for a row and the place of its result, if operands of this place need nothing else."""
+    try:
+        return place.short[row.name]
+    except KeyError:
+        way = place.short[row.name] = _find_short_way(row, place)
+        return way
+
+
+def _find_short_way(row: Op, place: Place) -> tuple[Native, Place] | None:
+    rule = row.infer
+    if place.backend.defers or not (type(rule) is Elementwise or row.name == "matmul"):
+        return None
+    try:
+        found = cast("Callable[..., Inferred]", rule)(*(Spec((1, 1), place.dtype),) * len(row.tensor_params))
+        native = native_of(row, place)
+    except IntermodalError:
+        return None
+    if native is None or found.operands is not place.dtype:
+        return None
+    out = found.outputs[0].dtype
+    return native, place if out is place.dtype else place_of(place.device, out)
+
+
+def native_of(row: Op, place: Place) -> Native | None:
+    """The backend's function for a row at a place, remembered there; None where the decomposition serves."""
+    try:
+        return place.natives[row.name]
+    except KeyError:
+        pass
+    if not row.movement and DTypeUsage.ARITHMETIC not in place.backend.dtype_usage(place.device, place.dtype):
+        raise UnsupportedError(
+            f"{row.name}: {place.device} only stores {place.dtype}, it does not compute with it. Cast first, for example with im.astype(x, im.float32)."
+        )
+    native = place.natives[row.name] = place.backend.native(row, place.dtype)
+    return native
+
+
+on_unregister(_forget)
