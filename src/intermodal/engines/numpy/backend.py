@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import operator
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any, Final, cast
 
 import numpy as np
@@ -13,13 +14,15 @@ from intermodal import dtypes
 from intermodal.backend import Backend, DTypeUsage, Native
 from intermodal.devices import Device
 from intermodal.dtypes import DType
-from intermodal.engines.numpy import _arrays, arrays, as, nn  # noqa: F401  # importing a family collects its natives
-from intermodal.engines.numpy import elementwise, fft, linalg, memory, nn, random  # noqa: F401
+from intermodal.engines.numpy import memory
 from intermodal.engines.numpy.natives import NATIVES, through
 from intermodal.errors import CopyRequiredError, ExchangeError
 from intermodal.ops.table import Op, Spec
 
 __all__ = ["NumpyBackend"]
+
+for _family in ("arrays", "elementwise", "fft", "linalg", "nn", "random"):
+    import_module(f"intermodal.engines.numpy.{_family}")  # which collects its natives
 
 _STORED_ONLY: Final = frozenset((dtypes.float8_e4m3fn, dtypes.float8_e5m2, dtypes.int4, dtypes.uint4))
 _BLAS: Final = frozenset((dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128))
