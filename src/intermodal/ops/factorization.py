@@ -145,7 +145,7 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
                 [1., 2.]], dtype=float32, device=numpy:cpu)
     """
     result = _cholesky(tril(x))
-    if _some(logical_not(isfinite(diagonal(result)))):
+    if _some(less(_real(diagonal(result)), 0)):
         raise ExecutionError(NOT_POSITIVE)
     return adjoint(result) if upper else result
 
@@ -154,8 +154,9 @@ def _cholesky(x: Tensor) -> Tensor:
     """The factor of a matrix in four blocks: the first's own factor, what follows below it, the last block's after that."""
     n = x.shape[-1]
     if n <= 1:
-        pivot = real(x) if x.dtype.is_complex else x
-        root = sqrt(where(greater(pivot, 0.0), pivot, float("nan")))
+        pivot = _real(x)
+        # No root is negative, so -1 marks the pivot that has none, and NaN stays what came in as NaN.
+        root = where(less_equal(pivot, 0), -1.0, sqrt(abs(pivot)))
         return astype(root, x.dtype) if x.dtype.is_complex else root
     h = n // 2
     first = _cholesky(x[..., :h, :h])
@@ -168,6 +169,10 @@ def _cholesky(x: Tensor) -> Tensor:
 def adjoint(x: Tensor) -> Tensor:
     """The transposes of matrices, conjugated."""
     return conj(matrix_transpose(x)) if x.dtype.is_complex else matrix_transpose(x)
+
+
+def _real(x: Tensor) -> Tensor:
+    return real(x) if x.dtype.is_complex else x
 
 
 def _some(condition: Tensor) -> bool:
@@ -285,11 +290,14 @@ def slogdet(x: Tensor, /) -> SlogdetResult:
 
 
 def _tolerance(x: Spec, rtol: object, dtype: DType) -> tuple[DType | None, DType | None] | None:
+    """Check a tolerance, and say to what the operands are brought: integers to floats, a tolerance to nothing else."""
+    batch = x.shape[:-2]
     if isinstance(rtol, Spec):
         rules.require(rtol.dtype, FLOAT, of="rtol")
-        if rules.broadcast(rtol.shape, x.shape[:-2]) != x.shape[:-2]:
+        lead = len(batch) - rtol.ndim
+        if lead < 0 or builtins.any(n not in (1, m) for n, m in zip(rtol.shape, batch[lead:], strict=True)):
             raise ShapeError(
-                f"rtol has shape {rtol.shape}, but there are matrices of batch shape {x.shape[:-2]}. Give one number for each."
+                f"rtol has shape {rtol.shape}, the matrices form a batch of {batch}. Give one number, or one for each."
             )
     return None if dtype is x.dtype else (dtype, None)
 
@@ -345,10 +353,10 @@ from intermodal.ops.elementwise import (
     divide,
     equal,
     greater,
-    isfinite,
+    less,
+    less_equal,
     log,
     logical_and,
-    logical_not,
     multiply,
     negative,
     not_equal,

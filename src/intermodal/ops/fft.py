@@ -72,8 +72,8 @@ def along_axis(kind: Kind) -> Infer:
 def _grid(kind: Kind, shape: Shape, s: Sequence[int] | None, axes: Sequence[int] | None) -> tuple[Shape, Shape]:
     """The axes of a transform along several, and the points of each; -1 is what the axis holds."""
     places = rules.axes(axes, len(shape), name="axes")
-    if s is not None and (axes is None or len(s) != len(places)):
-        raise InvalidValueError(f"s {s} and axes {axes} do not go together. Give one size for each axis, and the axes.")
+    if s is not None and (axes is None or not isinstance(s, (tuple, list)) or len(s) != len(places)):
+        raise InvalidValueError(f"s {s} and axes {axes} do not go together. Give the axes, and one size for each.")
     if kind is not Kind.COMPLEX and not places:
         raise ShapeError("there is no axis to transform. Name at least one.")
     wanted = [None if s is None or s[i] == -1 else s[i] for i in range(len(places))]

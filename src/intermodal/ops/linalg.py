@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from numbers import Real
 from typing import TYPE_CHECKING, Final
 
 from intermodal import dtypes
@@ -258,13 +259,13 @@ def trace(x: Tensor, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> T
 def _infer_vector_norm(x: Spec, *, axis: AxisLike, keepdims: bool, ord: object) -> Inferred:
     dtype = to_inexact(x.dtype)
     axes = rules.axes(axis, x.ndim)
-    if isinstance(ord, bool) or not isinstance(ord, (int, float)) or math.isnan(ord):
+    if isinstance(ord, bool) or not isinstance(ord, Real) or math.isnan(ord):
         raise InvalidValueError(f"ord must be a number, not {ord!r}. Use im.linalg.matrix_norm for norms with a name.")
     if ord == -math.inf and math.prod(x.shape[a] for a in axes) == 0:
         raise ShapeError(
             f"a tensor of shape {x.shape} has no elements along axis {axis}, so none is smallest. Test the size first."
         )
-    attrs = {"axis": axes, "keepdims": bool(keepdims), "ord": ord}
+    attrs = {"axis": axes, "keepdims": bool(keepdims), "ord": float(ord)}
     return Inferred((Spec(reduced(x.shape, axes, keepdims), dtype.component),), attrs, dtype)
 
 
@@ -291,7 +292,7 @@ def vector_norm(x: Tensor, /, *, axis: AxisLike = None, keepdims: bool = False, 
     elif ord == 2:
         result = sqrt(sum(multiply(x, x), axis=axes, keepdims=keepdims))
     else:
-        result = pow(sum(pow(x, float(ord)), axis=axes, keepdims=keepdims), 1.0 / ord)
+        result = pow(sum(pow(x, ord), axis=axes, keepdims=keepdims), 1.0 / ord)
     return result if narrow is None else astype(result, narrow)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial, wraps
+from functools import wraps
 from typing import Any, Final
 
 import numpy as np
@@ -16,8 +16,8 @@ __all__: list[str] = []
 
 NOT_CONVERGED: Final = "the iteration did not converge. Test with im.all(im.isfinite(x)) that every element is a finite number."
 
-NATIVES["matmul"] = partial(np.matmul, out=...)
-NATIVES["vecdot"] = partial(np.vecdot, out=...)
+NATIVES["matmul"] = np.matmul
+NATIVES["vecdot"] = np.vecdot
 
 
 def explained(what: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
