@@ -70,7 +70,7 @@ def pow(x1: Operand, x2: Operand, /) -> Tensor:
 @op(infer=elementwise(NUMERIC))
 def negative(x: Tensor, /) -> Tensor:
     """The number with its sign turned."""
-    return multiply(x, -1)
+    return add(bitwise_invert(x), 1) if x.dtype.kind == "unsigned integer" else multiply(x, -1)
 
 
 @op(infer=elementwise(NUMERIC))
