@@ -168,6 +168,14 @@ def test_an_index_tensor_out_of_range_raises(device: im.Device) -> None:
         x[im.asarray([0], device=device), im.asarray([2], device=device)] = 1
 
 
+def test_a_mask_that_is_empty_along_an_axis_selects_nothing(device: im.Device) -> None:
+    x = im.ones((3, 2), device=device)
+    mask = im.zeros((0,), dtype="bool", device=device)
+    assert x[mask].shape == (0, 2)
+    x[mask] = 5.0
+    assert x.tolist() == [[1.0, 1.0]] * 3
+
+
 def test_a_mask_of_another_shape_is_refused(device: im.Device) -> None:
     with pytest.raises(im.IndexRangeError, match=r"mask of shape \(2,\) does not fit"):
         im.zeros((3, 2), device=device)[im.asarray([True, False], device=device)]

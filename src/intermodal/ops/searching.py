@@ -375,7 +375,8 @@ def _infer_masked_select(x: Spec, mask: Spec) -> Spec:
 
 def _mask_rest(x: Spec, mask: Spec) -> Shape:
     rules.require(mask.dtype, BOOL, of="the mask")
-    if mask.shape != x.shape[: mask.ndim]:
+    # The standard lets a mask be empty along an axis: it selects nothing.
+    if mask.ndim > x.ndim or builtins.any(m not in (n, 0) for m, n in zip(mask.shape, x.shape, strict=False)):
         raise IndexRangeError(f"a mask of shape {mask.shape} does not fit the leading axes of shape {x.shape}.")
     return tuple(x.shape[mask.ndim :])
 
@@ -407,6 +408,8 @@ def _infer_masked_put(x: Spec, mask: Spec, value: Spec | object) -> Inferred:
 @op(infer=_infer_masked_put, movement=True)
 def masked_put(x: Tensor, mask: Tensor, value: Operand, /) -> Tensor:
     """The tensor with a value written where the mask holds: one for all, or one for each in order."""
+    if 0 in mask.shape:
+        return x
     view = reshape(mask, (*mask.shape, *(1,) * (x.ndim - mask.ndim)))
     if isinstance(value, (bool, int, float, complex)) or value.ndim <= x.ndim - mask.ndim:
         return where(view, value, x)
