@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from intermodal.errors import InvalidValueError, ShapeError
@@ -12,7 +13,7 @@ from intermodal.ops.rules import NUMERIC
 from intermodal.ops.table import Inferred, Shape, Spec, op, public_names
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Mapping
 
     from intermodal.tensor import Tensor
 
@@ -24,20 +25,25 @@ Labels: TypeAlias = tuple[Label, ...]
 class Plan(NamedTuple):
     """What a subscript string means for operands of certain shapes."""
 
-    inputs: list[Labels]
+    inputs: tuple[Labels, ...]
     output: Labels
-    sizes: dict[Label, int]
+    sizes: Mapping[Label, int]
 
 
-def plan(subscripts: object, shapes: Sequence[Shape]) -> Plan:
+def plan(subscripts: object, shapes: Iterable[Shape]) -> Plan:
     """Read a subscript string; each mistake has its own sentence."""
     if not isinstance(subscripts, str):
         raise InvalidValueError(f"subscripts must be a string such as 'ij,jk->ik', not {subscripts!r}.")
+    return _plan(subscripts, tuple(shapes))
+
+
+@lru_cache(maxsize=256)  # a program has few strings and asks for each twice a call: for the shape, then to run it
+def _plan(subscripts: str, shapes: tuple[Shape, ...]) -> Plan:
     left, arrow, right = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(shapes):
         raise InvalidValueError(f"subscripts {subscripts!r} name {len(terms)} operands, {len(shapes)} are given.")
-    inputs = [_labels(term, shape) for term, shape in zip(terms, shapes, strict=True)]
+    inputs = tuple(_labels(term, shape) for term, shape in zip(terms, shapes, strict=True))
     sizes = _sizes(inputs, shapes)
     dots = tuple(sorted(label for label in sizes if isinstance(label, int)))
     if arrow:
@@ -64,7 +70,7 @@ def _check_letters(letters: str, term: str) -> None:
         )
 
 
-def _sizes(inputs: list[Labels], shapes: Sequence[Shape]) -> dict[Label, int]:
+def _sizes(inputs: tuple[Labels, ...], shapes: tuple[Shape, ...]) -> dict[Label, int]:
     sizes: dict[Label, int] = {}
     for labels, shape in zip(inputs, shapes, strict=True):
         for label, n in zip(labels, shape, strict=True):
@@ -95,7 +101,7 @@ def _output(term: str, dots: Labels, sizes: Collection[Label]) -> Labels:
 
 
 def _infer_einsum(operands: list[Spec], *, subscripts: str) -> Inferred:
-    _, output, sizes = plan(subscripts, [x.shape for x in operands])
+    _, output, sizes = plan(subscripts, (x.shape for x in operands))
     dtype = rules.require(rules.operand_dtype(*operands), NUMERIC)
     return Inferred((Spec(tuple(sizes[label] for label in output), dtype),), {"subscripts": subscripts}, dtype)
 
@@ -115,21 +121,21 @@ def einsum(subscripts: str, /, *operands: Tensor) -> Tensor:
         >>> im.einsum("ij,j->i", im.asarray([[1, 2], [3, 4]]), im.asarray([10, 1]))
         Tensor([12, 34], dtype=int64, device=numpy:cpu)
     """
-    inputs, output, sizes = plan(subscripts, [x.shape for x in operands])
+    inputs, output, sizes = plan(subscripts, (x.shape for x in operands))
     parts = [_distinct(x, labels, sizes) for x, labels in zip(operands, inputs, strict=True)]
     result: tuple[Tensor, Labels] | None = None
     for i, part in enumerate(parts):
         kept = {*output, *(label for _, labels in parts[i + 1 :] for label in labels)}
         result = _reduced(*part, kept) if result is None else _product(result, part, kept)
     assert result is not None  # the plan has as many operands as the string has terms, which is one at least
-    x, labels = result
-    return permute_dims(x, tuple(labels.index(label) for label in output))
+    return _ordered(*result, output)
 
 
-def _distinct(x: Tensor, labels: Labels, sizes: dict[Label, int]) -> tuple[Tensor, Labels]:
+def _distinct(x: Tensor, labels: Labels, sizes: Mapping[Label, int]) -> tuple[Tensor, Labels]:
     """The operand with each label once (its diagonal), and without the axes of size 1 that others broadcast."""
     spread = tuple(a for a, label in enumerate(labels) if x.shape[a] == 1 != sizes[label])
-    x, labels = squeeze(x, spread), tuple(label for a, label in enumerate(labels) if a not in spread)
+    if spread:
+        x, labels = squeeze(x, spread), tuple(label for a, label in enumerate(labels) if a not in spread)
     for label in [label for label, n in Counter(labels).items() if n > 1]:
         while labels.count(label) > 1:
             i = labels.index(label)
@@ -152,15 +158,21 @@ def _product(first: tuple[Tensor, Labels], second: tuple[Tensor, Labels], kept: 
     both = [label for label in left if label in right]
     batch, inner = [label for label in both if label in kept], [label for label in both if label not in kept]
     rows, cols = [label for label in left if label not in both], [label for label in right if label not in both]
-    a = permute_dims(a, tuple(left.index(label) for label in (*batch, *rows, *inner)))
-    b = permute_dims(b, tuple(right.index(label) for label in (*batch, *inner, *cols)))
+    a, b = _ordered(a, left, (*batch, *rows, *inner)), _ordered(b, right, (*batch, *inner, *cols))
     cut, end = len(batch), len(batch) + len(rows)
     lead, high, deep, wide = a.shape[:cut], a.shape[cut:end], a.shape[end:], b.shape[cut + len(inner) :]
-    if inner:
-        x = matmul(reshape(a, (*lead, math.prod(high), math.prod(deep))), reshape(b, (*lead, math.prod(deep), math.prod(wide))))
-    else:
-        x = multiply(reshape(a, (*lead, math.prod(high), 1)), reshape(b, (*lead, 1, math.prod(wide))))
-    return reshape(x, (*lead, *high, *wide)), (*batch, *rows, *cols)
+    # Without a label to sum over the depth is 1, and the elements are multiplied as they are.
+    a = _shaped(a, (*lead, math.prod(high), math.prod(deep)))
+    b = _shaped(b, (*lead, math.prod(deep), math.prod(wide)))
+    return _shaped(matmul(a, b) if inner else multiply(a, b), (*lead, *high, *wide)), (*batch, *rows, *cols)
+
+
+def _ordered(x: Tensor, labels: Labels, order: Labels) -> Tensor:
+    return x if labels == order else permute_dims(x, tuple(labels.index(label) for label in order))
+
+
+def _shaped(x: Tensor, shape: Shape) -> Tensor:
+    return x if x.shape == shape else reshape(x, shape)
 
 
 from intermodal.ops.elementwise import multiply  # families use each other; bodies look names up when they run

@@ -42,6 +42,13 @@ def diagonal(x: Any, offset: int) -> Any:
 
 
 @native
+def vector_norm(x: Any, axis: tuple[int, ...], keepdims: bool, ord: float) -> Any:
+    if axis:
+        return np.asarray(np.linalg.vector_norm(x, axis=axis, keepdims=keepdims, ord=ord))
+    return np.linalg.vector_norm(x[..., None], axis=-1, ord=ord)  # NumPy takes no axes for all of them
+
+
+@native
 @explained(SINGULAR)
 def solve(x1: Any, x2: Any) -> Any:
     return np.linalg.solve(x1, x2)
