@@ -6,6 +6,7 @@ from typing import Any, Final, Literal, cast
 
 import numpy as np
 
+from intermodal import dtypes
 from intermodal.dtypes import DType
 from intermodal.engines.numpy import memory
 from intermodal.engines.numpy.natives import native
@@ -41,6 +42,9 @@ def arange(start: float, stop: float, step: float, dtype: DType, device: object)
 # --- manipulation ------------------------------------------------------------------------------------------------
 
 
+_FOUR_BITS: Final = (dtypes.int4.numpy, dtypes.uint4.numpy)
+
+
 @native
 def astype(x: Any, dtype: DType, copy: bool, device: object) -> Any:
     if x.dtype == dtype.numpy:
@@ -48,6 +52,8 @@ def astype(x: Any, dtype: DType, copy: bool, device: object) -> Any:
     with np.errstate(all="ignore"):
         if dtype.bits == 8 and dtype.is_floating:
             return _saturating(x, dtype)
+        if dtype.bits == 4 and x.dtype in _FOUR_BITS:
+            x = x.astype(np.int8)  # ml_dtypes does not cast between int4 and uint4
         return x.astype(dtype.numpy)
 
 

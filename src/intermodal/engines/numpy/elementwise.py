@@ -62,7 +62,9 @@ def complex_(real: Any, imag: Any) -> Any:
 
 @native
 def where(condition: Any, x1: Any, x2: Any) -> Any:
-    return np.where(condition, x1, x2)
+    # NumPy lets a Python float widen the dtypes that it does not know itself, bfloat16 say; an array of the dtype does not.
+    dtype = x1.dtype if isinstance(x1, (np.ndarray, np.generic)) else x2.dtype
+    return np.where(condition, np.asarray(x1, dtype), np.asarray(x2, dtype))
 
 
 @native
