@@ -93,8 +93,8 @@ ESTIMATORS = [
     estimator(linear_model.RidgeCV(), "X", "target"),
     estimator(linear_model.RidgeClassifier(solver="svd"), "X", "classes"),
     estimator(linear_model.RidgeClassifierCV(), "X", "classes"),
-    estimator(linear_model.LogisticRegression(C=0.1, tol=1e-12, max_iter=500), "X", "classes"),
-    estimator(linear_model.LogisticRegression(C=0.1, tol=1e-12, max_iter=500), "X", "truth", of="two classes"),
+    estimator(linear_model.LogisticRegression(C=0.1, tol=1e-12, max_iter=500), "X", "classes", minimised=True),
+    estimator(linear_model.LogisticRegression(C=0.1, tol=1e-12, max_iter=500), "X", "truth", of="two classes", minimised=True),
     estimator(linear_model.PoissonRegressor(tol=1e-12, max_iter=500), "X", "amount", minimised=True),
     estimator(discriminant_analysis.LinearDiscriminantAnalysis(), "X", "classes"),
     estimator(naive_bayes.GaussianNB(), "X", "classes"),
@@ -104,6 +104,7 @@ ESTIMATORS = [
         )
         for shape in ("tied", "diag", "spherical")
     ),
+    estimator(mixture.GaussianMixture(2, reg_covar=0, init_params="random", random_state=0), "X", of="full, reg_covar=0"),
     estimator(kernel_approximation.Nystroem(n_components=8, random_state=0), "X"),
     estimator(
         calibration.CalibratedClassifierCV(discriminant_analysis.LinearDiscriminantAnalysis(), method="temperature", cv=3),
@@ -118,7 +119,9 @@ ESTIMATORS = [
         model_selection.GridSearchCV(linear_model.Ridge(solver="svd"), {"alpha": [0.1, 1.0]}, cv=2), "X", "target", returns=BEST
     ),
     estimator(
-        model_selection.RandomizedSearchCV(linear_model.Ridge(solver="svd"), {"alpha": [0.1, 1.0]}, n_iter=2, cv=2),
+        model_selection.RandomizedSearchCV(
+            linear_model.Ridge(solver="svd"), {"alpha": [0.1, 1.0]}, n_iter=2, cv=2, random_state=0
+        ),
         "X",
         "target",
         returns=BEST,
@@ -167,7 +170,7 @@ REGRESSION = [
       metrics.root_mean_squared_log_error)),
     metric(metrics.mean_tweedie_deviance, "amount", "estimate", power=1.5),
     metric(metrics.d2_tweedie_score, "amount", "estimate", power=1),
-    function(metrics.mean_squared_error, "targets", "targets", multioutput="raw_values", of="raw_values"),
+    function(metrics.mean_squared_error, "X", "Y", multioutput="raw_values", of="raw_values"),
 ]  # fmt: skip
 PAIRWISE = [
     *(function(call, "X", "Y") for call in (pairwise.cosine_distances, pairwise.cosine_similarity, pairwise.euclidean_distances, pairwise.laplacian_kernel,
