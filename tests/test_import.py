@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import os
+import statistics
 import subprocess
 import sys
+from pathlib import Path
 
 HEAVY = ("torch", "jax", "tensorflow", "scipy", "sklearn", "pandas", "ray", "onnxruntime", "rich", "typer")
 
@@ -18,3 +21,16 @@ def test_import_loads_no_engine() -> None:
     program = "import intermodal, sys; print(*[m for m in sys.modules if m.startswith('intermodal.engines.')])"
     loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
     assert loaded == []
+
+
+def test_import_takes_at_most_1_6_times_as_long_as_numpys(tmp_path: Path) -> None:
+    # Both sides run from byte code, as they do once installed; each process times its own import, and they alternate.
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {"PYTHONPYCACHEPREFIX": str(tmp_path)}
+
+    def seconds(module: str) -> float:
+        program = f"import time; t = time.perf_counter(); import {module}; print(time.perf_counter() - t)"
+        return float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=env).stdout)
+
+    seconds("intermodal")  # writes the byte code
+    pairs = [(seconds("numpy"), seconds("intermodal")) for _ in range(7)]
+    assert statistics.median(ours / theirs for theirs, ours in pairs) <= 1.6
