@@ -16,7 +16,7 @@ def main(arguments: list[str] | None = None) -> None:
     overhead.add_argument(
         "--ops", type=_ops, default=list(reports.CASES), help=f"a list with commas; all: {','.join(reports.CASES)}"
     )
-    overhead.add_argument("--repeat", type=_count, default=51, help="rounds of NumPy, other, other, NumPy for each figure (51)")
+    overhead.add_argument("--repeat", type=_count, default=201, help="rounds of NumPy, other, other, NumPy for each figure (201)")
     imports = commands.add_parser("imports", help="the time of `import intermodal` beside `import numpy`, in fresh interpreters")
     imports.add_argument("--repeat", type=_count, default=15, help="interpreters started for each figure (15)")
     for command in (overhead, imports):

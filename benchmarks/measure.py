@@ -1,7 +1,7 @@
 """How one thing is timed against another: calibrated loops, samples in alternation, medians with their spread.
 
 A time means little by itself: it moves with the machine's clock and with what else runs. Two things that are sampled
-in turn (A B B A) move together, so their difference and their ratio hold still. Every figure here is in nanoseconds.
+in turn (A B B A) move together, so the difference and the ratio of neighbours hold still. Times are in nanoseconds.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ __all__ = [
 
 Sampler = Callable[[], float]
 
-# Long against the clock's resolution and a function call, short against the seconds in which a machine drifts.
-SAMPLE_NS: Final = 1_000_000
+# Long against the clock's resolution, short against the milliseconds for which another process takes the core: few
+# samples are hit then, and the median does not see them.
+SAMPLE_NS: Final = 200_000
 
 
 class Summary(NamedTuple):
@@ -53,7 +54,7 @@ class Summary(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """Two sides sampled in alternation; added time and ratio are taken round by round and summarised then."""
+    """Two sides sampled in alternation; added time and ratio are those of neighbours, summarised then."""
 
     bare: Summary
     other: Summary
@@ -89,7 +90,7 @@ def quiet() -> Iterator[None]:
 
 
 class Loop:
-    """A statement run in a loop, whose length is chosen so that one sample takes about a millisecond."""
+    """A statement run in a loop, whose length is chosen so that one sample takes at least `SAMPLE_NS`."""
 
     def __init__(self, statement: str, names: dict[str, Any]) -> None:
         # The setup makes local variables of the names: a global's lookup would be counted on both sides.
@@ -105,10 +106,10 @@ class Loop:
         return self._timer.timeit(self.number) / self.number * 1e9
 
 
-def process(program: str) -> float:
+def process(program: str, variables: dict[str, str]) -> float:
     """Nanoseconds from the start of a fresh interpreter to its end, when it runs a program."""
     begin = time.perf_counter_ns()
-    subprocess.run([sys.executable, "-c", program], check=True)
+    subprocess.run([sys.executable, "-c", program], check=True, env=variables)
     return float(time.perf_counter_ns() - begin)
 
 
@@ -125,14 +126,13 @@ def alternate(samplers: Sequence[Sampler], passes: int) -> list[list[float]]:
 def compare(bare: Sampler, other: Sampler, rounds: int) -> Comparison:
     """Sample two sides in rounds of A B B A.
 
-    A steady drift adds the same to both sides of a round, so it is gone from the round's difference.
+    Neighbours are compared. A steady drift of the machine adds to one half of the differences and takes the same from
+    the other half, where the order is the other way round, so it is gone from their median.
     """
     with quiet():
         first, second = alternate((bare, other), 2 * rounds)
-    a = [(x + y) / 2 for x, y in zip(first[::2], first[1::2], strict=True)]
-    b = [(x + y) / 2 for x, y in zip(second[::2], second[1::2], strict=True)]
-    added = [y - x for x, y in zip(a, b, strict=True)]
-    ratio = [y / x for x, y in zip(a, b, strict=True)]
+    added = [b - a for a, b in zip(first, second, strict=True)]
+    ratio = [b / a for a, b in zip(first, second, strict=True)]
     return Comparison(summarise(first), summarise(second), summarise(added), summarise(ratio))
 
 

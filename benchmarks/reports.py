@@ -139,42 +139,44 @@ def _time(op: str, shape: tuple[int, ...], contender: Contender, statement: str,
 
 
 def imports(passes: int) -> Report:
-    """Time whole processes that start Python and import nothing, NumPy, and intermodal."""
+    """Time whole processes that start Python and import nothing, NumPy, and intermodal, with their bytecode at hand."""
     where = environment()
     programs = {"nothing": "pass", "numpy": "import numpy", "intermodal": "import intermodal"}
-    for program in programs.values():
-        process(program)  # so that every file is in the page cache and every module is compiled
-    samples = dict(zip(programs, alternate([partial(process, program) for program in programs.values()], passes), strict=True))
+    with tempfile.TemporaryDirectory() as cache:
+        # An installed package has its bytecode; a checkout may lack it, or be told to write none.
+        variables = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        variables["PYTHONPYCACHEPREFIX"] = cache
+        loaded = {name: _loaded(program, variables) for name, program in programs.items()}  # compiles what is timed then
+        times = alternate([partial(process, program, variables) for program in programs.values()], passes)
+    samples = dict(zip(programs, times, strict=True))
     medians = {name: summarise(found).median for name, found in samples.items()}
     start = medians["nothing"]
-    results = []
-    for name, program in programs.items():
-        modules, size = _loaded(program)
-        results.append(
-            {
-                "import": name,
-                "time": summarise(samples[name])._asdict(),
-                "ratio": medians[name] / medians["numpy"],
-                "net": medians[name] - start,
-                "net_ratio": (medians[name] - start) / (medians["numpy"] - start),
-                "modules": modules,
-                "bytes": size,
-            }
-        )
+    results = [
+        {
+            "import": name,
+            "time": summarise(samples[name])._asdict(),
+            "ratio": medians[name] / medians["numpy"],
+            "net": medians[name] - start,
+            "net_ratio": (medians[name] - start) / (medians["numpy"] - start),
+            "modules": loaded[name][0],
+            "bytes": loaded[name][1],
+        }
+        for name in programs
+    ]
     target = {"what": "import", "measured": results[-1]["ratio"], "limit": IMPORT_TARGET, "unit": "times NumPy"}
     return {"environment": where, "passes": passes, "results": results, "targets": [target]}
 
 
-def _loaded(program: str) -> tuple[int, int]:
+def _loaded(program: str, variables: dict[str, str]) -> tuple[int, int]:
     """How many modules a program leaves loaded, and the bytes of the files they were read from (bytecode where there is some)."""
     count = (
         "import os, sys; found = list(sys.modules.values());"
         "files = {getattr(m, '__cached__', None) or getattr(m, '__file__', None) for m in found};"
         "print(len(found), sum(os.path.getsize(f) for f in files if f and os.path.exists(f)))"
     )
-    output = subprocess.run([sys.executable, "-c", f"{program}\n{count}"], check=True, capture_output=True, text=True).stdout
-    modules, size = map(int, output.split())
-    return modules, size
+    command = [sys.executable, "-c", f"{program}\n{count}"]
+    modules, size = subprocess.run(command, check=True, capture_output=True, text=True, env=variables).stdout.split()
+    return int(modules), int(size)
 
 
 def show_overhead(report: Report) -> str:
@@ -190,7 +192,7 @@ def show_overhead(report: Report) -> str:
     versions = [f"{name}: {version}" for name, version in report["contenders"].items()]
     return "\n".join(
         (
-            *_heading(report, f"ns per call, median of {report['rounds']} rounds (10th to 90th percentile), float32"),
+            *_heading(report, f"ns per call, median of {2 * report['rounds']} samples (10th to 90th percentile), float32"),
             table(["op", "call", "size", "NumPy", "", "intermodal", "", "added", "ratio"], own, left=2),
             *_targets(report),
             *(("", "What others add over NumPy, in ns (and the ratio)", table(["op", "size", *names], rows)) if names else ()),
