@@ -515,6 +515,21 @@ def test_solve_refuses_sides_that_do_not_fit(a: tuple[int, ...], b: tuple[int, .
         im.linalg.solve(im.zeros(a), im.zeros(b))
 
 
+@pytest.mark.parametrize("place", [(0, 0), (1, 0), (1, 1)])
+def test_a_nan_in_a_matrix_reaches_the_result(device: im.Device, place: tuple[int, int]) -> None:
+    x = positive(3, 3, dtype="float64")
+    x[place] = x[place[::-1]] = math.nan
+    t = im.asarray(x, device=device)
+    for result in (im.linalg.det(t), im.linalg.slogdet(t).logabsdet, im.linalg.vector_norm(t), im.linalg.matrix_norm(t, ord=1)):
+        assert math.isnan(result.item())
+    for result in (
+        im.linalg.solve(t, im.ones(3, dtype=im.float64, device=device)),
+        im.linalg.inv(t),
+        im.linalg.matrix_power(t, 2),
+    ):
+        assert bool(im.any(im.isnan(result)))
+
+
 def test_what_does_not_converge_says_what_to_look_for() -> None:
     x = im.full((2, 2), math.nan)
     for name in ("svd", "svdvals", "eig", "eigvals"):

@@ -141,14 +141,14 @@ def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     return stack(parts, axis=along)
 
 
-def _interleaved(shape: Shape, ndim: int) -> Shape:
+def _with_leading_ones(shape: Shape, ndim: int) -> Shape:
     return (1,) * (ndim - len(shape)) + shape
 
 
 def _infer_kron(x1: Spec, x2: Spec) -> Inferred:
     dtype = rules.require(rules.operand_dtype(x1, x2), NUMERIC)
     ndim = builtins.max(x1.ndim, x2.ndim)
-    sizes = zip(_interleaved(x1.shape, ndim), _interleaved(x2.shape, ndim), strict=True)
+    sizes = zip(_with_leading_ones(x1.shape, ndim), _with_leading_ones(x2.shape, ndim), strict=True)
     return Inferred((Spec(tuple(n * m for n, m in sizes), dtype),), {}, dtype)
 
 
@@ -162,7 +162,7 @@ def kron(x1: Tensor, x2: Tensor, /) -> Tensor:
         Tensor([ 1,  2,  3, 10, 20, 30], dtype=int64, device=numpy:cpu)
     """
     ndim = builtins.max(x1.ndim, x2.ndim)
-    first, second = _interleaved(x1.shape, ndim), _interleaved(x2.shape, ndim)
+    first, second = _with_leading_ones(x1.shape, ndim), _with_leading_ones(x2.shape, ndim)
     a = reshape(x1, tuple(m for n in first for m in (n, 1)))
     b = reshape(x2, tuple(m for n in second for m in (1, n)))
     return reshape(multiply(a, b), tuple(n * m for n, m in zip(first, second, strict=True)))
@@ -333,18 +333,13 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | str | None
     """
     if ord in (None, "fro"):
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
-    if ord in ("nuc", 2, -2):
-        values = svdvals(x)
-        result = (
-            sum(values, axis=-1)
-            if ord == "nuc"
-            else min(values, axis=-1)
-            if ord == -2
-            else _greatest(values, (values.ndim - 1,), False)
-        )
+    parts = svdvals(x) if ord in ("nuc", 2, -2) else vector_norm(x, axis=-2 if ord in (1, -1) else -1, ord=1)
+    if ord == "nuc":
+        result = sum(parts, axis=-1)
+    elif ord in (-1, -2, -math.inf):
+        result = min(parts, axis=-1)
     else:
-        sums = vector_norm(x, axis=-2 if ord in (1, -1) else -1, ord=1)
-        result = min(sums, axis=-1) if ord in (-1, -math.inf) else _greatest(sums, (sums.ndim - 1,), False)
+        result = _greatest(parts, (parts.ndim - 1,), False)
     return expand_dims(result, (-2, -1)) if keepdims else result
 
 
