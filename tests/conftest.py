@@ -6,11 +6,9 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from matrix import DEVICES
 
 import intermodal as im
-
-DEVICES = ["numpy:cpu"]
-"""Every engine that is installed; a new engine joins the whole suite here."""
 
 
 @pytest.fixture(params=DEVICES)

@@ -44,6 +44,16 @@ def test_an_answer_that_depends_on_a_setting_is_not_kept() -> None:
 
 
 @pytest.mark.usefixtures("empty_cache")
+def test_equal_attributes_of_other_types_are_other_questions() -> None:
+    x = im.arange(6)
+    assert im.reshape(x, (2, 3)).shape == (2, 3)
+    with pytest.raises(im.InvalidValueError, match=r"not 2\.0"):
+        im.reshape(x, (2.0, 3))  # type: ignore[arg-type]
+    assert not np.signbit(im.pad(im.ones(1), ((1, 1),), value=0.0).numpy()[0])
+    assert np.signbit(im.pad(im.ones(1), ((1, 1),), value=-0.0).numpy()[0])
+
+
+@pytest.mark.usefixtures("empty_cache")
 def test_equal_scalars_of_other_types_are_other_questions() -> None:
     x, mask = im.asarray([1, 2]), im.asarray([True, False])
     assert im.where(mask, x, 1).dtype is im.int64

@@ -4,8 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from hypothesis.extra import numpy as hnp
 
 import intermodal as im
@@ -132,6 +131,8 @@ def test_assignment_casts_integers_into_floats_and_refuses_the_rest(device: im.D
         y[0] = 1.5
     with pytest.raises(im.DTypeError, match="float32 does not fit a tensor of int32"):
         y[:] = x
+    with pytest.raises(im.DTypeError, match="float64 does not fit a tensor of float32"):
+        x[:] = im.ones(3, dtype="float64", device=device)
     assert y.tolist() == [0, 0, 0]
 
 

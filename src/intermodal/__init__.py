@@ -9,73 +9,99 @@ Example:
     Tensor(13., dtype=float32, device=numpy:cpu)
 """
 
-from __future__ import annotations
+import math as _math
+from typing import Any as _Any, Final as _Final
 
-import math
-from typing import Any, Final
-
-from intermodal import backend, config, dtypes, errors, fft, linalg, nn, ops, random
-from intermodal.backend import Backend, DTypeUsage
-from intermodal.conversion import asarray, from_dlpack
-from intermodal.devices import Device
-from intermodal.dispatch import default_device
-from intermodal.dtypes import (
-    DType,
-    bfloat16,
-    complex64,
-    complex128,
-    float8_e4m3fn,
-    float8_e5m2,
-    float16,
-    float32,
-    float64,
-    int4,
-    int8,
-    int16,
-    int32,
-    int64,
-    isdtype,
-    uint4,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
+from intermodal import (
+    backend as backend,
+    config as config,
+    dtypes as dtypes,
+    errors as errors,
+    fft as fft,
+    linalg as linalg,
+    nn as nn,
+    ops as ops,
+    random as random,
 )
-from intermodal.dtypes import bool_ as bool
+from intermodal.backend import Backend as Backend, DTypeUsage as DTypeUsage
+from intermodal.conversion import asarray as asarray, from_dlpack as from_dlpack
+from intermodal.devices import Device as Device
+from intermodal.dispatch import default_device as default_device
+from intermodal.dtypes import (
+    DType as DType,
+    bfloat16 as bfloat16,
+    complex64 as complex64,
+    complex128 as complex128,
+    float8_e4m3fn as float8_e4m3fn,
+    float8_e5m2 as float8_e5m2,
+    float16 as float16,
+    float32 as float32,
+    float64 as float64,
+    int4 as int4,
+    int8 as int8,
+    int16 as int16,
+    int32 as int32,
+    int64 as int64,
+    isdtype as isdtype,
+    uint4 as uint4,
+    uint8 as uint8,
+    uint16 as uint16,
+    uint32 as uint32,
+    uint64 as uint64,
+)
 from intermodal.errors import *
 from intermodal.execution import (
-    device_count,
-    devices,
-    dtype_usage,
-    memory_cleanup,
-    persistent_allocations,
-    read,
-    supports_dtype,
-    sync,
+    device_count as device_count,
+    devices as devices,
+    dtype_usage as dtype_usage,
+    memory_cleanup as memory_cleanup,
+    persistent_allocations as persistent_allocations,
+    read as read,
+    supports_dtype as supports_dtype,
+    sync as sync,
 )
-from intermodal.inspection import __array_namespace_info__, broadcast_shapes, can_cast, finfo, iinfo, result_type
+from intermodal.inspection import (
+    __array_namespace_info__ as __array_namespace_info__,
+    broadcast_shapes as broadcast_shapes,
+    can_cast as can_cast,
+    finfo as finfo,
+    iinfo as iinfo,
+    result_type as result_type,
+)
 from intermodal.ops.creation import *
 from intermodal.ops.einsum import *
 from intermodal.ops.elementwise import *
-from intermodal.ops.linalg import kron, matmul, matrix_transpose, tensordot, vecdot
+from intermodal.ops.linalg import (
+    kron as kron,
+    matmul as matmul,
+    matrix_transpose as matrix_transpose,
+    tensordot as tensordot,
+    vecdot as vecdot,
+)
 from intermodal.ops.manipulation import *
 from intermodal.ops.reduction import *
 from intermodal.ops.searching import *
-from intermodal.ops.table import TABLE as _TABLE
-from intermodal.ops.table import NotDifferentiable, Op, op, primitive
-from intermodal.tensor import Tensor
+from intermodal.ops.table import (
+    TABLE as _TABLE,
+    NotDifferentiable as NotDifferentiable,
+    Op as Op,
+    op as op,
+    primitive as primitive,
+)
+from intermodal.tensor import Tensor as Tensor
 
-__version__: Final = "0.1.0.dev0"
-__array_api_version__: Final = "2025.12"
+__version__: _Final = "0.1.0.dev0"
+__array_api_version__: _Final = "2025.12"
 
-e: Final = math.e
-inf: Final = math.inf
-nan: Final = math.nan
-pi: Final = math.pi
-newaxis: Final = None
+bool: _Final = dtypes.bool_
+e: _Final = _math.e
+inf: _Final = _math.inf
+nan: _Final = _math.nan
+pi: _Final = _math.pi
+newaxis: _Final = None
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> _Any:
     # An op whose row was written after this module was loaded (by a plugin, say) is found here.
     row = _TABLE.get(name)
     if row is not None and not row.namespace:

@@ -10,7 +10,14 @@ import numpy as np
 from intermodal import config, dtypes
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.dtypes import DType, DTypeLike
-from intermodal.errors import ArgumentError, CopyRequiredError, DeviceMismatchError, DTypeError, InvalidValueError, ShapeError
+from intermodal.errors import (
+    ArgumentError,
+    CopyRequiredError,
+    DeviceMismatchError,
+    DTypeError,
+    InvalidValueError,
+    ShapeError,
+)
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from intermodal import config
+from intermodal import config, views
 from intermodal.backend import check_device
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.dtypes import DType
@@ -24,6 +24,7 @@ from intermodal.tensor import Place, Tensor
 
 __all__ = ["call", "default_device", "infer"]
 
+_MANY = (Role.SEQUENCE, Role.VARIADIC)
 _SCALARS = (bool, int, float, complex)
 _spec = partial(tuple.__new__, Spec)  # a third of the time of Spec(...)
 
@@ -38,18 +39,10 @@ def infer(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -> Inferred:
 
     Answers are kept, up to the setting ``infer_cache``, unless a rule read a setting on its way.
     """
-    key = None
-    if specs and not row.data_dependent:
-        # Types count, for 1, 1.0 and True are equal.
-        values = tuple(attrs.values())
-        key = (row, *[tuple(s) if type(s) is list else s for s in specs], *map(type, specs), values, *map(type, values))
-        try:
-            known = _inferred.get(key)
-        except TypeError:  # an attribute, such as a slice, that cannot be part of a key
-            key = None
-        else:
-            if known is not None:
-                return known
+    key = _cache_key(row, specs, attrs)
+    known = _inferred.get(key)
+    if known is not None:
+        return known
     if row.infer is None:
         return _infer_by_running(row, specs, attrs)
     reads = config.reads()
@@ -59,12 +52,39 @@ def infer(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -> Inferred:
         raise _named(row, error) from error.__cause__
     if type(found) is not Inferred:
         found = Inferred((found,) if isinstance(found, Spec) else cast("tuple[Spec, ...]", tuple(found)), attrs)
-    if key is not None and config.reads() == reads:
+    if key and config.reads() == reads:
         _keep(key, found)
     return found
 
 
 _inferred: dict[tuple[object, ...], Inferred] = {}
+_PLAIN = frozenset((int, bool, str, type(None), DType, Device))
+
+
+def _cache_key(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -> tuple[object, ...]:
+    """What an answer depends on; empty where it is not kept. Types are part of it, for 1, 1.0 and True are equal."""
+    if not specs or row.data_dependent or row.takes_seed:
+        return ()
+    key: list[object] = [row]
+    for spec in specs:
+        kind = type(spec)
+        if kind is Spec:
+            key.append(spec)
+        elif kind is list:
+            key.append(tuple(spec))
+        elif kind is float or kind is complex:
+            key.append(kind)  # its value changes no shape and no dtype
+        else:
+            key += (kind, spec)
+    for value in attrs.values():
+        kind = type(value)
+        if kind in _PLAIN:
+            key += (kind, value)
+        elif kind is tuple and all(type(v) is int for v in cast("tuple[object, ...]", value)):
+            key.append(value)
+        else:
+            return ()
+    return tuple(key)
 
 
 def _keep(key: tuple[object, ...], found: Inferred) -> None:
@@ -86,9 +106,11 @@ def _decompose(row: Op, values: list[Any], attrs: dict[str, object]) -> Any:
     args, keywords = _arguments(row, values, attrs)
     assert row.decompose is not None  # the callers know
     try:
-        return row.decompose(*args, **keywords)
+        result: Any = row.decompose(*args, **keywords)
     except IntermodalError as error:
         raise _named(row, error) from error.__cause__
+    # A body may hand an operand back as it is; the caller must not get the same object, which he may write to.
+    return Tensor(result._data, result._place) if any(result is v for v in values) else result
 
 
 def _infer_by_running(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -> Inferred:
@@ -105,19 +127,32 @@ def _infer_by_running(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -
 
 def call(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
     """Run an op on the device of its tensors."""
-    if not kwargs and type(row.infer) is rules.Elementwise and args and type(args[0]) is Tensor:
-        place = args[0]._place
-        way = short_way(row, place)
-        if way is not None:
-            try:
-                if len(args) == 1:
-                    return Tensor(way[0](args[0]._data), way[1])
-                other = args[1]
-                if len(args) == 2 and type(other) is Tensor and other._place is place:
-                    return Tensor(way[0](args[0]._data, other._data), way[1])
-            except Exception:  # noqa: S110  # the long way finds the reason
-                pass
+    if not kwargs and type(row.infer) is rules.Elementwise:
+        try:
+            result = _call_short(row, args)
+            if result is not None:
+                return result
+        except Exception:  # noqa: S110  # the long way finds the reason
+            pass
     return _call_checked(row, args, kwargs)
+
+
+def _call_short(row: Op, args: tuple[Any, ...]) -> Tensor | None:
+    """An elementwise op on tensors of one place, or on a tensor and a scalar of its kind; None where more has to be done."""
+    x, *rest = args
+    if not rest:
+        way = short_way(row, x._place)
+        return None if way is None else Tensor(way[0](x._data), way[1])
+    (y,) = rest
+    place = (x if type(x) is Tensor else y)._place
+    way = short_way(row, place)
+    if way is None:
+        return None
+    if type(y) is not Tensor:
+        return Tensor(way[0](x._data, y), way[1]) if type(y) in place.scalars else None
+    if type(x) is not Tensor:
+        return Tensor(way[0](x, y._data), way[1]) if type(x) in place.scalars else None
+    return Tensor(way[0](x._data, y._data), way[1]) if y._place is x._place else None
 
 
 def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
@@ -131,12 +166,16 @@ def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) 
     values: list[Any] = []
     specs: list[Any] = []
     place: Place | None = None
-    for param, value in zip(row.tensor_params, given, strict=True):
+    for i, value in enumerate(given):
         if type(value) is Tensor:
-            place = _meet(row, place, value._place)
+            its = value._place
+            if place is not its:
+                place = _meet(row, place, its)
             values.append(value)
-            specs.append(_spec((place.backend.shape(value._data), value._place.dtype)))
-        elif param.role in (Role.SEQUENCE, Role.VARIADIC):
+            specs.append(_spec((its.backend.shape(value._data), its.dtype)))
+            continue
+        param = row.tensor_params[i]
+        if param.role in _MANY:
             members = _members(row, param.name, value)
             for member in members:
                 place = _meet(row, place, member._place)
@@ -160,8 +199,9 @@ def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) 
         values = [v if d is None else _bring(v, d) for v, d in zip(values, operands, strict=True)]
         place = place_of(device, next((d for d in operands if d is not None), inferred.outputs[0].dtype))
     elif operands is not None:
-        values = [_bring(v, operands) for v in values]
-        place = place_of(device, operands)
+        values = [v if type(v) is Tensor and v._place.dtype is operands else _bring(v, operands) for v in values]
+        if place is None or place.dtype is not operands or place.device is not device:
+            place = place_of(device, operands)
     elif place is None or device is not place.device:
         place = place_of(device, inferred.outputs[0].dtype)
     return _run(row, place, values, inferred)
@@ -179,10 +219,11 @@ def _run(row: Op, place: Place, values: list[Any], inferred: Inferred) -> Any:
             values = [_zero_d(v, place) for v in values]
         return _decompose(row, values, attrs)
     backend = place.backend
-    arrays = [_array(v, place) for v in values]
+    arrays = [v._data if type(v) is Tensor else _array(v, place) for v in values]
     results = backend.execute(row, arrays, attrs, inferred.outputs, native)
     if not row.multiple:
-        return Tensor(results[0], _at(place, inferred.outputs[0].dtype))
+        result = Tensor(results[0], _at(place, inferred.outputs[0].dtype))
+        return result if row.view is None else views.join(result, values[0], (row, attrs))
     wrapped = tuple(Tensor(r, _at(place, s.dtype)) for r, s in zip(results, inferred.outputs, strict=True))
     return row.result(*wrapped) if row.result is not None else wrapped
 

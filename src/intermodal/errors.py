@@ -7,6 +7,7 @@
     ├── DTypeError             (TypeError)            a dtype that the op does not take
     ├── ShapeError             (ValueError)           shapes that do not fit together
     │   └── AxisError          (IndexError)           an axis that the tensor does not have
+    ├── ViewWriteError         (ValueError)           a write to a view whose elements are not its own
     ├── InvalidValueError      (ValueError)           an argument outside its allowed values
     ├── IndexRangeError        (IndexError)           an index outside the tensor
     ├── DeviceError            (ValueError)           a device that is malformed or unknown
@@ -42,6 +43,7 @@ __all__ = [
     "OutOfMemoryError",
     "ShapeError",
     "UnsupportedError",
+    "ViewWriteError",
 ]
 
 
@@ -76,6 +78,10 @@ class AxisError(ShapeError, IndexError):
 
 class InvalidValueError(IntermodalError, ValueError):
     """An argument lies outside its allowed values; the message lists them."""
+
+
+class ViewWriteError(IntermodalError, ValueError):
+    """A write to a tensor that shows the same element in several places (`broadcast_to`), as NumPy refuses it too."""
 
 
 class IndexRangeError(IntermodalError, IndexError):

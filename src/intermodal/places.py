@@ -75,7 +75,7 @@ def short_way(row: Op, place: Place) -> tuple[Native, Place] | None:
 
 def _find_short_way(row: Op, place: Place) -> tuple[Native, Place] | None:
     rule = row.infer
-    if place.backend.defers or not (type(rule) is Elementwise or row.name == "matmul"):
+    if place.backend.defers or row.view is not None or not (type(rule) is Elementwise or row.name == "matmul"):
         return None
     try:
         found = cast("Callable[..., Inferred]", rule)(*(Spec((1, 1), place.dtype),) * len(row.tensor_params))

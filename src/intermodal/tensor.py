@@ -10,15 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
-from intermodal import conversion, indexing
+from intermodal import conversion, indexing, methods, views
 from intermodal.backend import Backend
 from intermodal.devices import Device
 from intermodal.dtypes import DType
-from intermodal.ops import elementwise as _e
-from intermodal.ops import linalg as _l
-from intermodal.ops import manipulation as _m
-from intermodal.ops import reduction as _r
-from intermodal.ops import searching as _s
+from intermodal.ops import elementwise as _e, linalg as _l, manipulation as _m, reduction as _r, searching as _s
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -101,8 +97,8 @@ class Place:
 class Tensor:
     """An array on a device: a value with a shape, a dtype and a device.
 
-    Make one with `im.asarray`, `im.zeros` and their kin. A tensor is a value: ``x[i] = v`` and ``x += y`` give this
-    object a new value and never change another tensor, on every engine alike.
+    Make one with `im.asarray`, `im.zeros` and their kin. ``x[i] = v`` and ``x += y`` give this tensor, and every view of
+    it, a new value, on every engine alike; memory that is shared with another library is never written.
 
     Example:
         >>> import intermodal as im
@@ -112,9 +108,10 @@ class Tensor:
                 [16., 23.]], dtype=float32, device=numpy:cpu)
     """
 
-    __slots__ = ("__weakref__", "_data", "_place")
+    __slots__ = ("__weakref__", "_data", "_family", "_place")
     _data: Any
     _place: Place
+    _family: tuple[views.Family, tuple[views.Step, ...]]  # set once there are views, by `views` alone
     __hash__: ClassVar[None]  # type: ignore[assignment]  # == compares elements, so a tensor is no dictionary key
     __array_priority__: ClassVar[int] = 1000  # NumPy's own operators then leave the work to ours
 
@@ -534,7 +531,7 @@ class Tensor:
 
     def _become(self, value: Tensor, op: str) -> Self:
         conversion.check_in_place(self, value, op)
-        self._data, self._place = value._data, value._place
+        views.write(self, value)
         return self
 
     # --- indexing ----------------------------------------------------------------------------------------------
@@ -543,7 +540,7 @@ class Tensor:
         place = self._place
         try:
             if type(key) in _BASIC or (type(key) is tuple and _BASIC.issuperset(map(type, key))):
-                return Tensor(place.getitem(self._data, key), place)
+                return views.join(Tensor(place.getitem(self._data, key), place), self, (None, key))
         except Exception:
             pass
         return indexing.get(self, key)
@@ -630,12 +627,12 @@ class Tensor:
     def __repr__(self) -> str:
         return conversion.show(self)
 
-    # --- ops that are usual as methods: the public functions themselves ----------------------------------------
+    # --- ops that are usual as methods: the public functions, or their wider forms --------------------------------
 
-    all = _r.all
-    any = _r.any
-    argmax = _s.argmax
-    argmin = _s.argmin
+    all = methods.all
+    any = methods.any
+    argmax = methods.argmax
+    argmin = methods.argmin
     argsort = _s.argsort
     astype = _m.astype
     clip = _e.clip
@@ -648,23 +645,23 @@ class Tensor:
     expand_dims = _m.expand_dims
     flip = _m.flip
     log = _e.log
-    max = _r.max
-    mean = _r.mean
-    min = _r.min
+    max = methods.max
+    mean = methods.mean
+    min = methods.min
     nonzero = _s.nonzero
-    permute_dims = _m.permute_dims
-    prod = _r.prod
+    permute_dims = methods.permute_dims
+    prod = methods.prod
     repeat = _m.repeat
-    reshape = _m.reshape
+    reshape = methods.reshape
     round = _e.round
     sort = _s.sort
     sqrt = _e.sqrt
-    squeeze = _m.squeeze
-    std = _r.std
-    sum = _r.sum
+    squeeze = methods.squeeze
+    std = methods.std
+    sum = methods.sum
     take = _s.take
     trace = _l.trace
-    var = _r.var
+    var = methods.var
 
     @property
     def real(self) -> Tensor:

@@ -165,7 +165,7 @@ SIGNAL = [
     row("signal.envelope", "x"),
     row("signal.lfilter", "k", "p", "x"),
     row("signal.filtfilt", "k", "p", "x", padlen=4, method="gust"),
-    *each("signal", "convolve correlate fftconvolve", "x", "k"),
+    *each("signal", "convolve correlate fftconvolve oaconvolve", "x", "k"),
     row("signal.convolve2d", "image", "m"),
     row("signal.correlate2d", "image", "m"),
     row("signal.deconvolve", "x", "p"),
@@ -249,7 +249,13 @@ ELSEWHERE = [
     row("differentiate.jacobian", lambda v: v**2, "start"),
     row("differentiate.hessian", optimize.rosen, "start"),
     row("interpolate.CubicSpline", *CURVE, call=at(interpolate.CubicSpline)),
-    row("interpolate.Akima1DInterpolator", *CURVE, call=at(interpolate.Akima1DInterpolator), in_default_float=True),
+    row(
+        "interpolate.Akima1DInterpolator",
+        *CURVE,
+        call=at(interpolate.Akima1DInterpolator),
+        in_default_float=True,
+        dtypes=("float64",),
+    ),
     row("interpolate.make_interp_spline", *CURVE, call=at(interpolate.make_interp_spline)),
     row("interpolate.RegularGridInterpolator", ("grid",), "curve", "between", call=at(interpolate.RegularGridInterpolator)),
     row("spatial.transform.Rotation", "quaternions", "vectors", call=lambda q, v: transform.Rotation.from_quat(q).apply(v)),
@@ -269,7 +275,6 @@ GROUPS = {
     "others": ELSEWHERE,
 }
 KNOWN_TO_FAIL = [
-    xfail(row("signal.oaconvolve", "x", "k"), "adds the overlaps through a view, but a tensor is a value", AssertionError),
     xfail(
         row("interpolate.PchipInterpolator", *CURVE, call=at(interpolate.PchipInterpolator)),
         "hands a NumPy array to the namespace of the tensor",
@@ -282,6 +287,12 @@ KNOWN_TO_FAIL = [
     ),
     xfail(row("integrate.nsum", lambda v: 1 / v**2, "high", np.inf), "adds int64 to int32 in place", im.DTypeError),
     xfail(row("stats.false_discovery_control", "q"), "takes put_along_axis for NumPy's, which writes in place", AttributeError),
+    xfail(
+        row("interpolate.Akima1DInterpolator", *CURVE, call=at(interpolate.Akima1DInterpolator), in_default_float=True),
+        "assigns float64 to a float32 array",
+        im.DTypeError,
+        dtype="float32",
+    ),
     *(
         xfail(narrowed, "multiplies or divides complex64 by complex128 in place", im.DTypeError, dtype="float32")
         for narrowed in (row("fft.fht", "p", 0.1, 0.5), row("fft.ifht", "p", 0.1, 0.5), row("signal.freqz", "k"))

@@ -104,7 +104,7 @@ ESTIMATORS = [
         )
         for shape in ("tied", "diag", "spherical")
     ),
-    estimator(mixture.GaussianMixture(2, reg_covar=0, init_params="random", random_state=0), "X", of="full, reg_covar=0"),
+    estimator(mixture.GaussianMixture(2, init_params="random", random_state=0), "X", of="full"),
     estimator(kernel_approximation.Nystroem(n_components=8, random_state=0), "X"),
     estimator(
         calibration.CalibratedClassifierCV(discriminant_analysis.LinearDiscriminantAnalysis(), method="temperature", cv=3),
@@ -201,11 +201,6 @@ GROUPS = {
     "model selection": SELECTION,
 }
 KNOWN_TO_FAIL = [
-    xfail(
-        estimator(mixture.GaussianMixture(2, init_params="random", random_state=0), "X", of="full"),
-        "adds reg_covar through a view of the covariances, but a tensor is a value",
-        AssertionError,
-    ),
     xfail(
         function(metrics.roc_curve, "truth", "chance", of="drop_intermediate"),
         "gives the order of xp.diff by position, which the standard does not allow",

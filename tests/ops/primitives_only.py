@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from conftest import DEVICES
+from matrix import DEVICES
 
 import intermodal as im
-from intermodal import backend, dispatch
+from intermodal import backend
 from intermodal.engines.numpy import NumpyBackend
 from intermodal.engines.numpy.natives import NATIVES
 from intermodal.ops import TABLE
@@ -34,4 +34,3 @@ def open_device(name: str) -> Iterator[im.Device]:
         yield im.Device(name)
     finally:
         backend.unregister("primitives")
-        dispatch.forget_engine("primitives")

@@ -283,4 +283,5 @@ from intermodal.ops.elementwise import (  # families use each other; bodies look
 )
 from intermodal.ops.manipulation import astype, broadcast_arrays, expand_dims, reshape
 
-__all__ = public_names(__name__)
+if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
+    __all__ = public_names(__name__)

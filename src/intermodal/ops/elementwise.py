@@ -404,12 +404,20 @@ def conj(x: Tensor, /) -> Tensor:
     """The complex conjugate; a real number itself."""
 
 
-@primitive(infer=elementwise(NUMERIC, result=to_component))
+def _put_real(x: Tensor, value: Tensor) -> Tensor:
+    return complex_(value, imag(x)) if x.dtype.is_complex else value
+
+
+def _put_imag(x: Tensor, value: Tensor) -> Tensor:
+    return complex_(real(x), value)
+
+
+@primitive(infer=elementwise(NUMERIC, result=to_component), view=_put_real)
 def real(x: Tensor, /) -> Tensor:
     """The real part."""
 
 
-@primitive(infer=elementwise(frozenset(("complex floating",)), result=to_component))
+@primitive(infer=elementwise(frozenset(("complex floating",)), result=to_component), view=_put_imag)
 def imag(x: Tensor, /) -> Tensor:
     """The imaginary part of a complex tensor."""
 
@@ -518,4 +526,5 @@ def _tensor(x: Operand) -> Tensor:
 
 from intermodal.ops.manipulation import astype  # the families use each other: the name is looked up when a body runs
 
-__all__ = public_names(__name__)  # the rows of this file
+if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
+    __all__ = public_names(__name__)

@@ -359,4 +359,5 @@ from intermodal.ops.manipulation import (
 )
 from intermodal.ops.reduction import max, min, sum
 
-__all__ = public_names(__name__)
+if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
+    __all__ = public_names(__name__)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from intermodal import dtypes
 from intermodal.dtypes import DTypeLike
-from intermodal.errors import CopyRequiredError, DTypeError, InvalidValueError, ShapeError
+from intermodal.errors import CopyRequiredError, DTypeError, InvalidValueError, ShapeError, ViewWriteError
 from intermodal.ops import rules
 from intermodal.ops.rules import AxisLike
 from intermodal.ops.table import Inferred, Shape, Spec, op, primitive, public_names
@@ -18,6 +18,27 @@ if TYPE_CHECKING:
     from intermodal.devices import Device, DeviceLike
     from intermodal.ops.table import Operand
     from intermodal.tensor import Tensor
+
+
+# How a write to a view reaches what it is a view of.
+
+
+def _as_before(x: Tensor, value: Tensor, **_: object) -> Tensor:
+    return reshape(value, x.shape)
+
+
+def _put_permuted(x: Tensor, value: Tensor, *, axes: Sequence[int]) -> Tensor:
+    return permute_dims(value, tuple(axes.index(a) for a in range(x.ndim)))
+
+
+def _put_flipped(x: Tensor, value: Tensor, *, axis: tuple[int, ...]) -> Tensor:
+    return flip(value, axis=axis)
+
+
+def _refuse_write(x: Tensor, value: Tensor, *, shape: Shape) -> Tensor:
+    raise ViewWriteError(
+        f"a tensor of shape {x.shape} broadcast to {shape} shows its elements more than once. Write to the original, or to a copy: im.asarray(x, copy=True)."
+    )
 
 
 def _infer_astype(x: Spec, *, dtype: DTypeLike, copy: bool, device: Device) -> Inferred:
@@ -60,7 +81,7 @@ def _infer_reshape(x: Spec, *, shape: object, copy: bool | None) -> Inferred:
     return Inferred((Spec(tuple(sizes), x.dtype),), {"shape": tuple(sizes), "copy": copy})
 
 
-@primitive(infer=_infer_reshape, movement=True)
+@primitive(infer=_infer_reshape, movement=True, view=_as_before)
 def reshape(x: Tensor, /, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
     """The same elements in the same order in another shape; one size may be -1."""
 
@@ -72,7 +93,7 @@ def _infer_permute(x: Spec, *, axes: Sequence[int]) -> Inferred:
     return Inferred((Spec(tuple(x.shape[a] for a in order), x.dtype),), {"axes": order})
 
 
-@primitive(infer=_infer_permute, movement=True)
+@primitive(infer=_infer_permute, movement=True, view=_put_permuted)
 def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
     """The axes in another order."""
 
@@ -84,7 +105,7 @@ def _infer_broadcast_to(x: Spec, *, shape: object) -> Inferred:
     return Inferred((Spec(sizes, x.dtype),), {"shape": sizes})
 
 
-@primitive(infer=_infer_broadcast_to, movement=True)
+@primitive(infer=_infer_broadcast_to, movement=True, view=_refuse_write)
 def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
     """The tensor repeated along axes of size 1 and new leading axes until it has the shape."""
 
@@ -192,7 +213,7 @@ def _infer_expand_dims(x: Spec, *, axis: AxisLike) -> Inferred:
     )
 
 
-@op(infer=_infer_expand_dims, movement=True)
+@op(infer=_infer_expand_dims, movement=True, view=_as_before)
 def expand_dims(x: Tensor, /, axis: int | Sequence[int] = 0) -> Tensor:
     """New axes of size 1 at the places given."""
     places = rules.axes(axis, x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1))
@@ -208,7 +229,7 @@ def _infer_squeeze(x: Spec, *, axis: AxisLike) -> Inferred:
     return Inferred((Spec(tuple(n for i, n in enumerate(x.shape) if i not in gone), x.dtype),), {"axis": gone})
 
 
-@op(infer=_infer_squeeze, movement=True)
+@op(infer=_infer_squeeze, movement=True, view=_as_before)
 def squeeze(x: Tensor, /, axis: int | Sequence[int]) -> Tensor:
     """The tensor without the axes given, each of size 1."""
     gone = rules.axes(axis, x.ndim)
@@ -219,7 +240,7 @@ def _infer_flip(x: Spec, *, axis: AxisLike) -> Inferred:
     return Inferred((x,), {"axis": rules.axes(axis, x.ndim)})
 
 
-@primitive(infer=_infer_flip, movement=True)
+@primitive(infer=_infer_flip, movement=True, view=_put_flipped)
 def flip(x: Tensor, /, *, axis: AxisLike = None) -> Tensor:
     """The elements in reverse order along axes, all of them by default."""
 
@@ -409,4 +430,5 @@ from intermodal.ops.elementwise import abs, clip, floor_divide, remainder, subtr
 from intermodal.ops.reduction import cumulative_sum
 from intermodal.ops.searching import searchsorted, take
 
-__all__ = public_names(__name__)
+if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
+    __all__ = public_names(__name__)

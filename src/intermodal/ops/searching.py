@@ -226,11 +226,15 @@ def basic_shape(shape: Shape, key: tuple[Any, ...]) -> Shape:
     return (*result, *shape[a:])
 
 
+def _put_part(x: Tensor, value: Tensor, *, key: tuple[Any, ...]) -> Tensor:
+    return basic_put(x, value, key=key)
+
+
 def _infer_basic_index(x: Spec, *, key: tuple[Any, ...]) -> Spec:
     return Spec(basic_shape(x.shape, key), x.dtype)
 
 
-@primitive(infer=_infer_basic_index, movement=True)
+@primitive(infer=_infer_basic_index, movement=True, view=_put_part)
 def basic_index(x: Tensor, /, *, key: tuple[int | slice | None, ...]) -> Tensor:
     """``x[key]`` for integers, slices and None: the part of the tensor that a regular step reaches."""
 
@@ -247,7 +251,7 @@ def _check_assignable(x: Spec, value: Spec | object, part: Shape) -> None:
     if rules.broadcast(shape, part) != part:
         raise ShapeError(f"a value of shape {shape} does not broadcast to the part's shape {part}.")
     dtype = value.dtype if isinstance(value, Spec) else x.dtype
-    joint = rules.operand_dtype(x, value) if not isinstance(value, Spec) or dtype.kind != x.dtype.kind else x.dtype
+    joint = rules.operand_dtype(x, value)
     if joint is not x.dtype and not (dtype.is_integer and x.dtype.is_inexact):
         raise DTypeError(
             f"a value of {dtype if isinstance(value, Spec) else repr(value)} does not fit a tensor of {x.dtype}. Cast the value, or the tensor, with im.astype."
@@ -578,4 +582,5 @@ from intermodal.ops.elementwise import (
 from intermodal.ops.manipulation import astype, broadcast_to, concat, diff, expand_dims, reshape, squeeze, stack, unstack
 from intermodal.ops.reduction import any, count_nonzero, cumulative_sum, max, min
 
-__all__ = public_names(__name__)
+if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
+    __all__ = public_names(__name__)

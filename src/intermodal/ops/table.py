@@ -74,6 +74,7 @@ class NotDifferentiable(NamedTuple):
 
 
 Vjp: TypeAlias = Callable[..., object]
+View: TypeAlias = "Callable[..., Tensor]"
 
 
 class Role(Enum):
@@ -126,13 +127,14 @@ class Op:
         decompose: the op in terms of other ops; None for a primitive, which every engine provides.
         vjp: the derivative in ops of the table, or the mark that there is none.
         movement: moves elements without computing, so it takes dtypes that an engine can only store.
+        view: the result shares the operand's elements; how the operand looks when the result is written to.
         data_dependent: the result's shape depends on the data.
         multiple: the op returns a tuple, of however many tensors.
         result: the named tuple of an op with several results.
         function: the public function.
     """
 
-    __slots__ = ("_bind", "data_dependent", "decompose", "doc", "family", "function", "infer", "movement", "multiple", "name", "namespace", "params", "result", "takes_device", "takes_seed", "template", "tensor_params", "vjp")  # fmt: skip
+    __slots__ = ("_bind", "data_dependent", "decompose", "doc", "family", "function", "infer", "movement", "multiple", "name", "namespace", "params", "result", "takes_device", "takes_seed", "template", "tensor_params", "view", "vjp")  # fmt: skip
 
     def __init__(
         self,
@@ -143,6 +145,7 @@ class Op:
         namespace: str,
         vjp: Vjp | NotDifferentiable | None,
         movement: bool,
+        view: View | None,
         data_dependent: bool,
         result: Callable[..., tuple[object, ...]] | None,
         name: str | None,
@@ -158,6 +161,7 @@ class Op:
         self.decompose = decompose
         self.vjp = vjp
         self.movement = movement
+        self.view = view
         self.data_dependent = data_dependent
         self.multiple = template.__annotations__.get("return") != "Tensor"
         self.result = result
@@ -296,6 +300,7 @@ def _row(
     namespace: str,
     vjp: Vjp | NotDifferentiable | None,
     movement: bool,
+    view: View | None,
     data_dependent: bool,
     result: Callable[..., tuple[object, ...]] | None,
     name: str | None,
@@ -309,6 +314,7 @@ def _row(
             namespace=namespace,
             vjp=vjp,
             movement=movement,
+            view=view,
             data_dependent=data_dependent,
             result=result,
             name=name,
@@ -326,6 +332,7 @@ def op(
     namespace: str = "",
     vjp: Vjp | NotDifferentiable | None = None,
     movement: bool = False,
+    view: View | None = None,
     data_dependent: bool = False,
     result: Callable[..., tuple[object, ...]] | None = None,
     name: str | None = None,
@@ -337,6 +344,7 @@ def op(
         namespace: where users find it.
         vjp: the derivative, in ops of the table.
         movement: moves elements without computing.
+        view: the result shares the operand's elements: from the operand, the result's new value and the attributes, the operand's new value.
         data_dependent: the result's shape depends on the data.
         result: the named tuple of several results.
         name: the row's name where it differs from the function's.
@@ -347,6 +355,7 @@ def op(
         namespace=namespace,
         vjp=vjp,
         movement=movement,
+        view=view,
         data_dependent=data_dependent,
         result=result,
         name=name,
@@ -359,6 +368,7 @@ def primitive(
     namespace: str = "",
     vjp: Vjp | NotDifferentiable | None = None,
     movement: bool = False,
+    view: View | None = None,
     data_dependent: bool = False,
     result: Callable[..., tuple[object, ...]] | None = None,
     name: str | None = None,
@@ -370,6 +380,7 @@ def primitive(
         namespace=namespace,
         vjp=vjp,
         movement=movement,
+        view=view,
         data_dependent=data_dependent,
         result=result,
         name=name,

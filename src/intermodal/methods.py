@@ -1,0 +1,88 @@
+"""Methods that take more than the function of their name: an axis by position, sizes one by one, as users of NumPy and PyTorch write.
+
+They stand here as functions of a tensor; `Tensor` names them in its class body.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from intermodal.ops import manipulation as _m, reduction as _r, searching as _s
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from intermodal.dtypes import DTypeLike
+    from intermodal.ops.rules import AxisLike
+    from intermodal.tensor import Tensor
+
+
+def all(self: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """Whether all elements are true or nonzero."""
+    return _r.all(self, axis=axis, keepdims=keepdims)
+
+
+def any(self: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """Whether some element is true or nonzero."""
+    return _r.any(self, axis=axis, keepdims=keepdims)
+
+
+def argmax(self: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """The index of the greatest element."""
+    return _s.argmax(self, axis=axis, keepdims=keepdims)
+
+
+def argmin(self: Tensor, axis: int | None = None, *, keepdims: bool = False) -> Tensor:
+    """The index of the smallest element."""
+    return _s.argmin(self, axis=axis, keepdims=keepdims)
+
+
+def max(self: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """The greatest element over axes."""
+    return _r.max(self, axis=axis, keepdims=keepdims)
+
+
+def min(self: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """The smallest element over axes."""
+    return _r.min(self, axis=axis, keepdims=keepdims)
+
+
+def sum(self: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
+    """The sum over axes."""
+    return _r.sum(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def prod(self: Tensor, axis: AxisLike = None, *, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
+    """The product over axes."""
+    return _r.prod(self, axis=axis, dtype=dtype, keepdims=keepdims)
+
+
+def mean(self: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:
+    """The arithmetic mean over axes."""
+    return _r.mean(self, axis=axis, keepdims=keepdims)
+
+
+def var(self: Tensor, axis: AxisLike = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The variance over axes."""
+    return _r.var(self, axis=axis, correction=correction, keepdims=keepdims)
+
+
+def std(self: Tensor, axis: AxisLike = None, *, correction: float = 0.0, keepdims: bool = False) -> Tensor:
+    """The standard deviation over axes."""
+    return _r.std(self, axis=axis, correction=correction, keepdims=keepdims)
+
+
+def reshape(self: Tensor, *shape: int | Sequence[int], copy: bool | None = None) -> Tensor:
+    """The same elements in another shape, given as one tuple or as sizes: ``x.reshape(2, -1)``."""
+    return _m.reshape(self, shape[0] if len(shape) == 1 else shape, copy=copy)  # type: ignore[arg-type]  # mixed forms are refused by the rule
+
+
+def permute_dims(self: Tensor, *axes: int | Sequence[int]) -> Tensor:
+    """The axes in another order, given as one tuple or one by one."""
+    order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes
+    return _m.permute_dims(self, order)  # type: ignore[arg-type]  # mixed forms are refused by the rule
+
+
+def squeeze(self: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
+    """The tensor without the axes given, by default without all axes of size 1."""
+    return _m.squeeze(self, tuple(i for i, n in enumerate(self.shape) if n == 1) if axis is None else axis)
