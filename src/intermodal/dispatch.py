@@ -139,20 +139,23 @@ def call(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
 
 def _call_short(row: Op, args: tuple[Any, ...]) -> Tensor | None:
     """An elementwise op on tensors of one place, or on a tensor and a scalar of its kind; None where more has to be done."""
-    x, *rest = args
-    if not rest:
+    if len(args) == 1:
+        x = args[0]
         way = short_way(row, x._place)
         return None if way is None else Tensor(way[0](x._data), way[1])
-    (y,) = rest
-    place = (x if type(x) is Tensor else y)._place
-    way = short_way(row, place)
-    if way is None:
-        return None
-    if type(y) is not Tensor:
-        return Tensor(way[0](x._data, y), way[1]) if type(y) in place.scalars else None
-    if type(x) is not Tensor:
-        return Tensor(way[0](x, y._data), way[1]) if type(x) in place.scalars else None
-    return Tensor(way[0](x._data, y._data), way[1]) if y._place is x._place else None
+    x, y = args
+    if type(x) is Tensor:
+        place = x._place
+        way = short_way(row, place)
+        if way is not None:
+            if type(y) is Tensor:
+                return Tensor(way[0](x._data, y._data), way[1]) if y._place is place else None
+            if type(y) in place.scalars:
+                return Tensor(way[0](x._data, y), way[1])
+    elif type(y) is Tensor and type(x) in y._place.scalars:
+        way = short_way(row, y._place)
+        return None if way is None else Tensor(way[0](x, y._data), way[1])
+    return None
 
 
 def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from intermodal.errors import IndexRangeError
-from intermodal.ops import manipulation as _m
-from intermodal.ops import searching as _s
+from intermodal.ops import manipulation as _m, searching as _s
 
 if TYPE_CHECKING:
     from intermodal.ops.table import Operand

@@ -33,12 +33,10 @@ class Family:
         self.members: list[tuple[ref[Tensor], tuple[Step, ...]]] = [(ref(original), ())]
         self.limit = 8
 
-    def add(self, member: Tensor, steps: tuple[Step, ...]) -> None:
-        """Take a member in; members that are gone are cleared away before the list doubles."""
-        if len(self.members) >= self.limit:
-            self.members = [m for m in self.members if m[0]() is not None]
-            self.limit = max(8, 2 * len(self.members))
-        self.members.append((ref(member), steps))
+    def clear_away(self) -> None:
+        """Drop the members that are gone; called before the list doubles."""
+        self.members = [m for m in self.members if m[0]() is not None]
+        self.limit = max(8, 2 * len(self.members))
 
 
 def join(view: Tensor, source: Tensor, step: Step) -> Tensor:
@@ -48,8 +46,11 @@ def join(view: Tensor, source: Tensor, step: Step) -> Tensor:
     except AttributeError:
         family, steps = Family(source), ()
         source._family = (family, steps)
-    view._family = (family, (*steps, step))
-    family.add(view, view._family[1])
+    steps = (*steps, step)
+    view._family = (family, steps)
+    if len(family.members) >= family.limit:
+        family.clear_away()
+    family.members.append((ref(view), steps))
     return view
 
 
