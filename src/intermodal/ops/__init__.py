@@ -2,6 +2,7 @@
 
 from intermodal.ops import (
     activation,
+    convolution,
     creation,
     einsum,
     elementwise,
@@ -12,6 +13,7 @@ from intermodal.ops import (
     random,
     reduction,
     searching,
+    windows,
 )
 from intermodal.ops.table import TABLE, Inferred, NotDifferentiable, Op, Spec, op, primitive
 
@@ -22,6 +24,7 @@ __all__ = [
     "Op",
     "Spec",
     "activation",
+    "convolution",
     "creation",
     "einsum",
     "elementwise",
@@ -34,4 +37,5 @@ __all__ = [
     "random",
     "reduction",
     "searching",
+    "windows",
 ]

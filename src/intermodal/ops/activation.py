@@ -57,7 +57,7 @@ def _infer_prelu(x: Spec, weight: Spec) -> Inferred:
 
 
 @op(infer=_infer_prelu, namespace="nn")
-def prelu(x: Tensor, weight: Tensor, /) -> Tensor:
+def prelu(x: Tensor, /, weight: Tensor) -> Tensor:
     """The number where it is positive, else a learned fraction of it: one for all, or one for each channel (axis 1)."""
     slope = reshape(weight, () if weight.size == 1 else (1, -1, *(1,) * (x.ndim - 2)))
     return where(less(x, 0.0), multiply(x, slope), x)
@@ -244,4 +244,5 @@ from intermodal.ops.elementwise import (  # families use each other; bodies look
 from intermodal.ops.manipulation import reshape, split
 from intermodal.ops.reduction import max, sum
 
-__all__ = public_names(__name__)
+if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
+    __all__ = public_names(__name__)

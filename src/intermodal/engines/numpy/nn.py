@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from intermodal.engines.numpy.elementwise import erf
 from intermodal.engines.numpy.natives import native
+from intermodal.ops.windows import places, reach
 
 __all__: list[str] = []
 
@@ -61,7 +63,7 @@ def log_sigmoid(x: Any) -> Any:
 @native
 def gelu(x: Any, approximate: str) -> Any:
     if approximate == "tanh":
-        share = x * x
+        share = np.multiply(x, x, out=...)  # an array also for a 0-d x
         share *= x
         share *= 0.044715
         share += x
@@ -102,4 +104,65 @@ def log_softmax(x: Any, axis: int) -> Any:
     total = np.add.reduce(np.exp(result), axis=axis, keepdims=True)
     total[total == 0] = 1
     result -= np.log(total, out=total)
+    return result
+
+
+# --- windows and convolution -------------------------------------------------------------------------------------
+
+_COLUMNS: Final = 1 << 20  # elements of windows copied at a time: 4 MB of float32 stay near the cache, whatever the batch
+
+
+@native
+def sliding_window(x: Any, axis: int, size: int, step: int, dilation: int) -> Any:
+    count = (x.shape[axis] - reach(size, dilation)) // step + 1
+    by = x.strides[axis]
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :], size)
+    strides = (*x.strides[:axis], by * step, *x.strides[axis + 1 :], by * dilation)
+    if x.dtype.itemsize == 1:  # as_strided does not know float8; bytes lie as they do
+        return as_strided(x.view(np.uint8), shape, strides, writeable=False).view(x.dtype)
+    return as_strided(x, shape, strides, writeable=False)
+
+
+@native
+def overlap_add(x: Any, axis: int, length: int, step: int, dilation: int) -> Any:
+    # Laid out in memory as the windows are, so that every addition runs along memory; in C order it took twice as long.
+    shape = (*x.shape[:axis], length, *x.shape[axis + 1 : -1])
+    result = np.zeros_like(x[..., 0], shape=shape) if x.shape[-1] else np.zeros(shape, x.dtype)
+    for k in range(x.shape[-1]):
+        result[places(axis, k * dilation, step, x.shape[axis])] += x[..., k]
+    return result
+
+
+@native
+def conv(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    rank, batch, out = x.ndim - 2, x.shape[0], weight.shape[0]
+    found = _padded(x, padding)
+    for i in range(rank):
+        found = sliding_window(found, 2 + i, weight.shape[2 + i], stride[i], dilation[i])
+    counts = found.shape[2 : 2 + rank]
+    found = _exchanged(found, rank)
+    depth, windows = math.prod(weight.shape[1:]), math.prod(counts)
+    kernels = weight.reshape(groups, out // groups, depth)
+    result = np.empty((batch, groups, out // groups, windows), x.dtype)
+    chunk = max(1, _COLUMNS // max(1, groups * depth * windows))
+    for i in range(0, batch, chunk):
+        part = found[i : i + chunk]
+        np.matmul(kernels, part.reshape(len(part), groups, depth, windows), out=result[i : i + chunk])
+    result = result.reshape(batch, out, *counts)
+    if bias is not None:
+        result += bias.reshape(-1, *(1,) * rank)
+    return result
+
+
+def _exchanged(x: Any, rank: int) -> Any:
+    return x.transpose(0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
+
+
+def _padded(x: Any, padding: Any) -> Any:
+    if not any(map(any, padding)):
+        return x
+    sizes = [n + before + after for n, (before, after) in zip(x.shape[2:], padding, strict=True)]
+    result = np.zeros((*x.shape[:2], *sizes), x.dtype)
+    inside = tuple(slice(before, before + n) for n, (before, _) in zip(x.shape[2:], padding, strict=True))
+    result[(slice(None), slice(None), *inside)] = x
     return result
