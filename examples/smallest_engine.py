@@ -17,7 +17,7 @@ COMPUTED = frozenset(d for d in im.dtypes.ALL if d.is_standard)
 COMBINE = {"add": np.add, "multiply": np.multiply, "minimum": np.minimum, "maximum": np.maximum}
 # Where the library's function has our name, our meaning and our parameters.
 SAME = (
-    "add multiply divide floor_divide remainder pow equal less bitwise_and bitwise_or bitwise_xor bitwise_invert bitwise_left_shift "
+    "add multiply divide remainder pow equal less bitwise_and bitwise_or bitwise_xor bitwise_invert bitwise_left_shift "
     "bitwise_right_shift exp expm1 log log1p sqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh atan2 abs signbit nextafter "
     "conj real imag round where permute_dims broadcast_to concat flip max min all any argmax argmin matmul"
 )
@@ -27,6 +27,14 @@ def complex_(real, imag):
     result = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.result_type(real.dtype, np.complex64))
     result.real, result.imag = real, imag
     return result
+
+
+def floor_divide(x1, x2):
+    exact = np.floor_divide(x1, x2)
+    if exact.dtype.kind != "f":
+        return exact
+    # NumPy answers NaN where an operand is infinite; the standard rounds the quotient.
+    return np.where(np.isinf(x1) | np.isinf(x2), np.floor(np.divide(x1, x2)), exact)
 
 
 def reshape(x, shape, copy):
@@ -82,6 +90,7 @@ def as_complex(x):
 
 FUNCTIONS = {name: getattr(np, name) for name in SAME.split()} | {
     "complex": complex_,
+    "floor_divide": floor_divide,
     "erf": lambda x: np.vectorize(math.erf, [np.float64])(x).astype(x.dtype),
     "floor": lambda x: x if x.dtype.kind in "iu" else np.floor(x),
     "full": lambda shape, fill_value, dtype, device: np.full(shape, fill_value, dtype.numpy),

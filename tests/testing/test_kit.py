@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ import pytest
 from kit_engines import engine, with_natives
 
 import intermodal as im
-from intermodal import Tensor
+from intermodal import Tensor, backend
 from intermodal.errors import DTypeError, UnsupportedError
 from intermodal.ops import TABLE
 from intermodal.testing import Draw, Sample, call, case, cases, replay, run, sample
@@ -41,6 +43,16 @@ def test_the_numpy_engine_conforms() -> None:
     assert report.ok, str(report)
     assert report.ops == len(TABLE)
     assert report.seconds < 60  # under 20 on an idle machine; the kit must stay usable on a busy one
+
+
+def test_the_example_engine_conforms() -> None:
+    example = Path(__file__).parents[2] / "examples" / "smallest_engine.py"
+    backend.register("smallest", runpy.run_path(str(example))["SmallestBackend"])
+    try:
+        report = run("smallest", quick=True)
+    finally:
+        backend.unregister("smallest")
+    assert report.ok, str(report)
 
 
 def test_every_op_of_the_table_has_a_sample() -> None:

@@ -117,13 +117,14 @@ def sample(*names: str) -> Callable[[G], G]:
 
     Example:
         >>> import intermodal as im
+        >>> from intermodal import Tensor
         >>> from intermodal.testing import Draw, Sample, call, run, sample
         >>> @im.op()
-        ... def shifted(x: 'Tensor', /, *, by: int) -> 'Tensor':
+        ... def shifted(x: Tensor, /, *, by: int) -> Tensor:
         ...     return x + by
         >>> @sample("shifted")
         ... def shifted_samples(draw: Draw) -> list[Sample]:
-        ...     return [call(draw.array(3, 4), by=2), call(draw.array(0), by=-1)]
+        ...     return [call(draw.array(3, 4), by=2), call(draw.array(0), by=1)]
         >>> run("numpy:cpu", ops=["shifted"], quick=True).ok
         True
         >>> im.ops.TABLE.remove("shifted")
