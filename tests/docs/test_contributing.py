@@ -57,3 +57,17 @@ def test_a_removed_row_is_gone_from_the_namespace(logit: Op) -> None:
     TABLE.remove("logit")
     with pytest.raises(AttributeError, match="no attribute 'logit'"):
         im.logit
+
+
+@pytest.mark.parametrize("first", ["", "from __future__ import annotations\n"], ids=["objects", "text"])
+@pytest.mark.parametrize("kind", ["im.Tensor", "'Tensor'"], ids=["class", "quoted"])
+def test_a_tensor_is_recognised_however_its_annotation_is_written(first: str, kind: str) -> None:
+    plugin = f"{first}import intermodal as im\n@im.op()\ndef times(x: {kind}, /, *, n: int = 2) -> {kind}:\n    return x * n\n"
+    exec(compile(plugin, "plugin", "exec", dont_inherit=True), {"__name__": "plugin"})
+    assert im.times(im.ones(1)).tolist() == [2.0]
+
+
+def test_an_annotation_that_cannot_be_read_is_refused() -> None:
+    plugin = "import intermodal as im\n@im.op()\ndef times(x: im.Tensor | None, /) -> im.Tensor:\n    return x\n"
+    with pytest.raises(im.InvalidValueError, match=r"^times: the annotation of x is .*Write from __future__ import annotations"):
+        exec(compile(plugin, "plugin", "exec", dont_inherit=True), {"__name__": "plugin"})

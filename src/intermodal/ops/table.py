@@ -14,6 +14,7 @@ so that this layer knows none of the layers above it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from types import CodeType, FunctionType
@@ -96,6 +97,7 @@ _ROLES: Final = {
     "Sequence[Tensor]": Role.SEQUENCE,
 }
 _REQUIRED: Final = object()
+_MODULES: Final = re.compile(r"\b\w+\.")
 _VARARGS: Final = 0x04  # inspect.CO_VARARGS, without importing inspect
 
 
@@ -163,7 +165,7 @@ class Op:
         self.movement = movement
         self.view = view
         self.data_dependent = data_dependent
-        self.multiple = template.__annotations__.get("return") != "Tensor"
+        self.multiple = _annotations(template).get("return") != "Tensor"
         self.result = result
         self.doc = template.__doc__ or ""
         self.template = template
@@ -198,7 +200,7 @@ def _read_signature(template: FunctionType) -> Iterator[Param]:
     code: CodeType = template.__code__
     names, count, only = code.co_varnames, code.co_argcount, code.co_posonlyargcount
     defaults: tuple[object, ...] = template.__defaults__ or ()
-    annotations = template.__annotations__
+    annotations = _annotations(template)
     for i, name in enumerate(names[:count]):
         j = i - (count - len(defaults))
         yield _param(name, "/" if i < only else "", defaults[j] if j >= 0 else _REQUIRED, annotations)
@@ -207,6 +209,20 @@ def _read_signature(template: FunctionType) -> Iterator[Param]:
         yield Param(names[end], Role.VARIADIC, "*args", _REQUIRED, annotations.get(names[end], ""))
     for name in names[count:end]:
         yield _param(name, "*", (template.__kwdefaults__ or {}).get(name, _REQUIRED), annotations)
+
+
+def _annotations(template: FunctionType) -> dict[str, str]:
+    """The annotations as text, which says what is a tensor; a file without text ones must not make attributes of its tensors."""
+    found = {}
+    for name, given in template.__annotations__.items():
+        text = given.__name__ if isinstance(given, type) else given
+        if not isinstance(text, str):
+            raise InvalidValueError(
+                f"{template.__name__}: the annotation of {name} is {given!r}, not text. Write from __future__ import annotations at the top of the file."
+            )
+        text = text.strip("'\"")  # quotes say nothing where all annotations are text
+        found[name] = _MODULES.sub("", text) if "." in text else text  # im.Tensor is a Tensor too
+    return found
 
 
 def _param(name: str, place: str, default: object, annotations: Mapping[str, str]) -> Param:
