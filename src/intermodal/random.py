@@ -4,9 +4,7 @@ from intermodal.backend import check_device
 from intermodal.devices import DeviceLike, as_device
 from intermodal.dispatch import default_device
 from intermodal.ops.random import *
-from intermodal.ops.random import __all__ as _rows, check_seed
-
-__all__ = [*_rows, "seed"]  # noqa: PLE0604  # the rows' names are strings, read off the table
+from intermodal.ops.random import check_seed
 
 
 def seed(seed: int, device: DeviceLike | None = None) -> None:
