@@ -83,6 +83,14 @@ def test_an_engine_that_is_taken_out_leaves_no_place_behind() -> None:
         im.ones(2, device="twin")
 
 
+def test_an_op_that_takes_a_device_moves_its_operand_there() -> None:
+    x = im.arange(3)
+    assert im.astype(x, "float32", device="meta").device == "meta:cpu"
+    assert im.zeros_like(x, device="meta").device == "meta:cpu"
+    with pytest.raises(im.NoDataError):
+        im.astype(im.zeros(3, device="meta"), "int8", device="numpy")
+
+
 def test_a_broken_engine_is_unavailable_with_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("intermodal.backend.registry._entry_points", lambda: {"broken": "no.such.module:Backend"})
     with pytest.raises(im.EngineUnavailableError, match=r"'broken' cannot be loaded from no\.such\.module:Backend.*pip install"):

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from intermodal import config, views
+from intermodal import config, conversion, views
 from intermodal.backend import check_device
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.dtypes import DType
@@ -90,7 +90,7 @@ def _cache_key(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -> tuple
 def _keep(key: tuple[object, ...], found: Inferred) -> None:
     limit = config.infer_cache.get()
     while len(_inferred) >= max(limit, 1):
-        _inferred.pop(next(iter(_inferred)), None)  # the oldest goes; another thread may have been faster
+        _inferred.pop(next(iter(_inferred), ()), None)  # the oldest goes; another thread may have been faster
     if limit:
         _inferred[key] = found
 
@@ -196,6 +196,9 @@ def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) 
         attrs["seed"] = check_device(device).next_seed(device)
     if row.infer is None and (place is None or place.backend.native(row, place.dtype) is None):
         return _decompose(row, values, attrs)  # the ops inside check shapes and dtypes; to infer them first would do it twice
+    if place is not None and device is not place.device:  # an op that takes a device moves its operands there
+        values = [conversion.to_device(v, device, None) if type(v) is Tensor else v for v in values]
+        place = place_of(device, place.dtype)
     inferred = infer(row, specs, attrs)
     operands = inferred.operands
     if isinstance(operands, tuple):
@@ -203,9 +206,9 @@ def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) 
         place = place_of(device, next((d for d in operands if d is not None), inferred.outputs[0].dtype))
     elif operands is not None:
         values = [v if type(v) is Tensor and v._place.dtype is operands else _bring(v, operands) for v in values]
-        if place is None or place.dtype is not operands or place.device is not device:
+        if place is None or place.dtype is not operands:
             place = place_of(device, operands)
-    elif place is None or device is not place.device:
+    elif place is None:
         place = place_of(device, inferred.outputs[0].dtype)
     return _run(row, place, values, inferred)
 
