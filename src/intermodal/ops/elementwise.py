@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from intermodal import dtypes
 from intermodal.errors import DTypeError
 from intermodal.ops import rules
+from intermodal.ops.approximation import ERFC_LARGE, ERFC_MIDDLE, MIDDLE, SMALL, ratio
 from intermodal.ops.rules import (
     ANY,
     BOOL,
@@ -325,8 +326,14 @@ def erf(x: Tensor, /) -> Tensor:
 
 @op(infer=elementwise(FLOAT, inexact=True))
 def erfc(x: Tensor, /) -> Tensor:
-    """1 - erf(x)."""
-    return subtract(1.0, erf(x))
+    """1 - erf(x), exact where that is nearly 0."""
+    y = abs(wide(x))
+    squared = square(y)
+    inverse = divide(1.0, maximum(squared, MIDDLE**2))
+    large = divide(subtract(1 / math.sqrt(math.pi), inverse * ratio(ERFC_LARGE, inverse)), maximum(y, MIDDLE))
+    beyond = exp(negative(squared)) * where(less_equal(y, MIDDLE), ratio(ERFC_MIDDLE, minimum(y, MIDDLE)), large)
+    beyond = where(less(x, 0.0), subtract(2.0, beyond), beyond)
+    return narrow(where(less_equal(y, SMALL), subtract(1.0, erf(wide(x))), beyond), x.dtype)
 
 
 @primitive(infer=elementwise(NUMERIC, result=to_component))
@@ -525,6 +532,7 @@ def _tensor(x: Operand) -> Tensor:
 
 
 from intermodal.ops.manipulation import astype  # the families use each other: the name is looked up when a body runs
+from intermodal.ops.precision import narrow, wide
 
 if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
     __all__ = public_names(__name__)

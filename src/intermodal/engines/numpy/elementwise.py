@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
 
 from intermodal.engines.numpy.natives import NATIVES, native
+from intermodal.ops.approximation import ERF_SMALL, ERFC_LARGE, ERFC_MIDDLE, MIDDLE, SMALL, ratio
 
 __all__: list[str] = []
 
@@ -101,48 +103,30 @@ def floor_divide(x1: Any, x2: Any) -> Any:
     return result
 
 
-# The error function: NumPy has none and SciPy is too heavy for the core, so these are W. J. Cody's rational
-# approximations ("Rational Chebyshev approximation for the error function", 1969), to float64 precision.
-_ERF_SMALL: Final = (
-    (3.16112374387056560e00, 1.13864154151050156e02, 3.77485237685302021e02, 3.20937758913846947e03, 1.85777706184603153e-1),
-    (2.36012909523441209e01, 2.44024637934444173e02, 1.28261652607737228e03, 2.84423683343917062e03),
-)
-_ERFC_MIDDLE: Final = (
-    (5.64188496988670089e-1, 8.88314979438837594e00, 6.61191906371416295e01, 2.98635138197400131e02, 8.81952221241769090e02,
-     1.71204761263407058e03, 2.05107837782607147e03, 1.23033935479799725e03, 2.15311535474403846e-8),
-    (1.57449261107098347e01, 1.17693950891312499e02, 5.37181101862009858e02, 1.62138957456669019e03, 3.29079923573345963e03,
-     4.36261909014324716e03, 3.43936767414372164e03, 1.23033935480374942e03),
-)  # fmt: skip
-_ERFC_LARGE: Final = (
-    (
-        3.05326634961232344e-1,
-        3.60344899949804439e-1,
-        1.25781726111229246e-1,
-        1.60837851487422766e-2,
-        6.58749161529837803e-4,
-        1.63153871373020978e-2,
-    ),
-    (2.56852019228982242e00, 1.87295284992346725e00, 5.27905102951428412e-1, 6.05183413124413191e-2, 2.33520497626869185e-3),
-)
-
-
-def _ratio(coefficients: tuple[tuple[float, ...], tuple[float, ...]], z: Any) -> Any:
-    above, below = coefficients
-    n, d = above[-1] * z, z
-    for p, q in zip(above[:-2], below[:-1], strict=True):
-        n, d = (n + p) * z, (d + q) * z
-    return (n + above[-2]) / (d + below[-1])
-
-
 @native
 def erf(x: Any) -> Any:
     wide = x.astype(np.float64)
     y = np.abs(wide)
     with np.errstate(all="ignore"):
+        small = wide * ratio(ERF_SMALL, np.minimum(y * y, 1.0))
+    return np.where(y <= SMALL, small, np.copysign(1 - _erfc_beyond(y), wide)).astype(x.dtype)
+
+
+@native
+def erfc(x: Any) -> Any:
+    wide = x.astype(np.float64)
+    y = np.abs(wide)
+    beyond = _erfc_beyond(y)
+    with np.errstate(all="ignore"):
+        small = 1 - wide * ratio(ERF_SMALL, np.minimum(y * y, 1.0))
+    return np.where(y <= SMALL, small, np.where(wide < 0, 2 - beyond, beyond)).astype(x.dtype)
+
+
+def _erfc_beyond(y: Any) -> Any:
+    """The complement of the error function for numbers that are not small."""
+    with np.errstate(all="ignore"):
         squared = y * y
-        small = wide * _ratio(_ERF_SMALL, squared)
-        middle = 1 - np.exp(-squared) * _ratio(_ERFC_MIDDLE, np.minimum(y, 4.0))
-        inverse = 1 / np.maximum(squared, 16.0)
-        tail = np.exp(-squared) * (1 / np.sqrt(np.pi) - inverse * _ratio(_ERFC_LARGE, inverse)) / np.maximum(y, 4.0)
-    outer = np.copysign(np.where(y <= 4.0, middle, 1 - tail), wide)
-    return np.where(y <= 0.46875, small, np.where(np.isnan(wide), wide, outer)).astype(x.dtype)
+        middle = ratio(ERFC_MIDDLE, np.minimum(y, MIDDLE))
+        inverse = 1 / np.maximum(squared, MIDDLE**2)
+        large = (1 / math.sqrt(math.pi) - inverse * ratio(ERFC_LARGE, inverse)) / np.maximum(y, MIDDLE)
+        return np.exp(-squared) * np.where(y <= MIDDLE, middle, large)
