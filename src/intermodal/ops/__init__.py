@@ -2,6 +2,7 @@
 
 from intermodal.ops import (
     activation,
+    adaptive,
     convolution,
     creation,
     einsum,
@@ -10,6 +11,7 @@ from intermodal.ops import (
     fft,
     linalg,
     manipulation,
+    pooling,
     random,
     reduction,
     searching,
@@ -24,6 +26,7 @@ __all__ = [
     "Op",
     "Spec",
     "activation",
+    "adaptive",
     "convolution",
     "creation",
     "einsum",
@@ -33,6 +36,7 @@ __all__ = [
     "linalg",
     "manipulation",
     "op",
+    "pooling",
     "primitive",
     "random",
     "reduction",

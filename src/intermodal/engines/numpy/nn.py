@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -10,7 +11,8 @@ from numpy.lib.stride_tricks import as_strided
 
 from intermodal.engines.numpy.elementwise import erf
 from intermodal.engines.numpy.natives import native
-from intermodal.ops.windows import places, reach
+from intermodal.ops.pooling import pool_geometry
+from intermodal.ops.windows import Geometry, places, reach
 
 __all__: list[str] = []
 
@@ -166,3 +168,52 @@ def _padded(x: Any, padding: Any) -> Any:
     inside = tuple(slice(before, before + n) for n, (before, _) in zip(x.shape[2:], padding, strict=True))
     result[(slice(None), slice(None), *inside)] = x
     return result
+
+
+# --- pooling -----------------------------------------------------------------------------------------------------
+# One pass for each element of a window: a reduction over the short axis of a strided view takes ten times as long.
+
+
+def _elements(x: Any, i: int, geometry: Geometry, fill: Any) -> Iterator[Any]:
+    """The first elements of all windows of a spatial axis, the second ones, and so on."""
+    axis, (before, after), step = 2 + i, geometry.padding[i], geometry.stride[i]
+    if before or after:
+        wide = np.full((*x.shape[:axis], before + x.shape[axis] + after, *x.shape[axis + 1 :]), fill, x.dtype)
+        wide[(slice(None),) * axis + (slice(before, before + x.shape[axis]),)] = x
+        x = wide
+    count = (x.shape[axis] - geometry.reach[i]) // step + 1
+    return (x[places(axis, k * geometry.dilation[i], step, count)] for k in range(geometry.kernel[i]))
+
+
+def _combined(ufunc: Any, elements: Iterator[Any]) -> Any:
+    result = next(elements).copy()
+    for more in elements:
+        ufunc(result, more, out=result)
+    return result
+
+
+def _lowest(x: Any) -> Any:
+    return -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+
+
+@native
+def max_pool(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    geometry = pool_geometry(x.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
+    for i in range(x.ndim - 2):
+        x = _combined(np.maximum, _elements(x, i, geometry, _lowest(x)))
+    return x
+
+
+@native
+def avg_pool(x: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: bool, count_include_pad: bool) -> Any:
+    geometry = pool_geometry(x.shape[2:], kernel_size, stride, padding, 1, ceil_mode)
+    sizes = x.shape[2:]
+    length: Any = 1
+    for i, (before, after) in enumerate(padding):
+        x = _combined(np.add, _elements(x, i, geometry, 0))
+        low, high = (-before, sizes[i] + after) if count_include_pad else (0, sizes[i])
+        start = np.arange(x.shape[2 + i]) * geometry.stride[i] - before
+        own = np.minimum(start + geometry.kernel[i], high) - np.maximum(start, low)
+        length = length * own.reshape(-1, *(1,) * (x.ndim - 3 - i))
+    x /= length
+    return x
