@@ -9,6 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import intermodal as im
+from intermodal.ops import TABLE
+from intermodal.testing import Sample, cases
+from intermodal.testing.calls import mapped
+from intermodal.testing.checks import Reference
 from intermodal.testing.tolerance import NUDGES, bound, complaint, epsilon, nudged
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -109,3 +113,27 @@ def test_a_nudge_moves_every_number_by_about_one_step(dtype: str) -> None:
         assert (share > 0).all()
         assert (share <= 2 * epsilon(kind)).all()
     assert epsilon(im.int32) == 0.0
+
+
+@pytest.mark.parametrize("family", sorted({row.family for row in TABLE.values()}))
+def test_every_op_in_float32_is_within_the_bound_of_the_same_op_in_float64(family: str) -> None:
+    wrong = []
+    with np.errstate(all="ignore"):
+        for row in [r for r in TABLE.values() if r.family == family and not r.takes_seed and r.name != "nextafter"]:
+            for i, given in enumerate(cases(row, im.float32)):
+                narrow, wide = Reference(row, given), Reference(row, widened(given))
+                if given.law is None and given.raises is None and narrow.error is None and wide.error is None:
+                    rounded = [w.astype(n.dtype) for n, w in zip(narrow.values, wide.values, strict=True)]
+                    wrong += [(row.name, i, found)] if (found := narrow.differs(rounded)) else []
+    assert wrong == []
+
+
+def widened(given: Sample) -> Sample:
+    """The same call in float64."""
+
+    def widen(value: Any) -> Any:
+        if value is im.float32:
+            return im.float64
+        return mapped(value, lambda a: a.astype(np.float64) if a.dtype == np.float32 else a)
+
+    return given.but(args=tuple(map(widen, given.args)), kwargs={k: widen(v) for k, v in given.kwargs.items()})

@@ -86,7 +86,7 @@ class Reference:
             return f"{len(got)} results instead of {len(wanted)}"
         for i, (a, b) in enumerate(zip(got, wanted, strict=True)):
             wrong = complaint(a, b)
-            if wrong and not self.sample.exact and not self.row.movement:
+            if wrong and not (self.row.movement if self.sample.exact is None else self.sample.exact):
                 wrong = complaint(a, b, self._allowed(i, b))
             if wrong:
                 return wrong if len(got) == 1 else f"result {i}: {wrong}"

@@ -36,7 +36,7 @@ class Sample:
         args: the positional arguments; arrays are NumPy's.
         kwargs: the keyword arguments.
         terms: how many terms meet in one element of the result (the length of a sum, the inner size of a product).
-        exact: the result must be equal, not only close; integers, bools and moved elements always must.
+        exact: the result must be equal, not only close; None leaves it to the row: integers, bools and moved elements must.
         law: where many results are right (random numbers, the signs of eigenvectors), what a right one fulfils:
             it is given the sample and the results and answers with a complaint or None.
         raises: the error that this call must raise.
@@ -46,7 +46,7 @@ class Sample:
     args: tuple[Any, ...]
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     terms: int = 1
-    exact: bool = False
+    exact: bool | None = None
     law: Law | None = None
     raises: type[IntermodalError] | None = None
     large: bool = False
