@@ -25,10 +25,12 @@ __all__ = ["resolve", "run"]
 
 Progress: TypeAlias = Callable[[int, int, str], None]
 
-# The quick run takes one dtype of each kind and one that NumPy only stores; layouts are turned for the first of each.
-QUICK = ("bool", "int64", "uint8", "float32", "bfloat16", "complex64", "float8_e5m2")
 METHODS = "backend"
+"""The name that stands for the backend's methods among those of ops."""
+QUICK = ("bool", "int64", "uint8", "float32", "bfloat16", "complex64", "float8_e5m2")
+"""The dtypes of the quick run: one of each kind, one that is computed through another, one that NumPy only stores."""
 TURNED = ("int64", "float32")
+"""The dtypes for which the quick run tries every memory layout; wrong calls are made with one of these."""
 
 
 def resolve(target: DeviceLike) -> Device:
@@ -109,7 +111,7 @@ def _check_row(report: Report, row: Op, chosen: Sequence[DType], device: Device)
         message = f"no sample: its signature {row.signature} does not say what to call it with"
         report.fail(row.family, Failure(row.name, "", "sample", message, f"@intermodal.testing.sample({row.name!r})"))
         return
-    found: list[tuple[DType, Sample, Outcome]] = []
+    found: list[tuple[DType, int, Sample, Outcome]] = []
     for dtype in chosen:
         if DTypeUsage.STORAGE not in backend_of(device.engine).dtype_usage(device, dtype):
             report.count(row.family, dtype.name).unsupported += 1
@@ -118,19 +120,19 @@ def _check_row(report: Report, row: Op, chosen: Sequence[DType], device: Device)
         for index, sample in enumerate(cases(row, dtype, report.seed)):
             if not (report.quick and sample.large):
                 outcome = _check_sample(report, row, dtype, index, sample, device)
-                found += [(dtype, sample, outcome)] if outcome is not None else []
-    computed = [f for f in found if f[2].status != "unsupported"]
-    owed = [f for f in found if f[2].owed]
+                found += [(dtype, index, sample, outcome)] if outcome is not None else []
+    computed = [f for f in found if f[3].status != "unsupported"]
+    owed = [f for f in found if f[3].owed]
     if not found and len(chosen) >= len(QUICK):  # of few dtypes the op may take none
         code = f"@intermodal.testing.sample({row.name!r})"
         report.fail(row.family, Failure(row.name, "", "sample", "no sample of it computes on the reference", code))
     elif owed and not computed:
-        dtype, sample, outcome = owed[0]
-        code = text(row, sample, dtype, 0, device, "plain", report.seed)
+        dtype, index, sample, outcome = owed[0]
+        code = text(row, sample, dtype, index, device, "plain", report.seed)
         message = f"the device never computes it, for none of its dtypes: {outcome.message}"
         report.fail(row.family, Failure(row.name, str(dtype), "missing", message, code))
-    for dtype, sample, _ in [f for f in computed if f[0].name in TURNED][:1]:
-        _check_mistakes(report, row, dtype, sample, device)
+    for dtype, index, sample, _ in [f for f in computed if f[0].name in TURNED][:1]:
+        _check_mistakes(report, row, dtype, index, sample, device)
 
 
 def _check_sample(report: Report, row: Op, dtype: DType, index: int, sample: Sample, device: Device) -> Outcome | None:
@@ -153,11 +155,11 @@ def _check_sample(report: Report, row: Op, dtype: DType, index: int, sample: Sam
     return outcome if reference.error is None else None
 
 
-def _check_mistakes(report: Report, row: Op, dtype: DType, sample: Sample, device: Device) -> None:
+def _check_mistakes(report: Report, row: Op, dtype: DType, index: int, sample: Sample, device: Device) -> None:
     for mistake in mistakes(row, sample):
         wrong = wrong_with(mistake, device)
         if wrong is None:
             report.count(row.family, dtype.name).passed += 1
         else:
-            code = text(row, sample, dtype, 0, device, "plain", report.seed)
+            code = text(row, sample, dtype, index, device, "plain", report.seed)
             report.fail(row.family, Failure(row.name, dtype.name, "error", wrong, f"{code}  # with this mistake"))

@@ -161,14 +161,10 @@ def case(op: str, dtype: DTypeLike, index: int, *, seed: int = 0) -> Sample:
 
 # --- from the signature ------------------------------------------------------------------------------------------
 
-_DTYPE_NAMES: Final = ("dtype", "device", "seed")
-
 
 def _default_fits(row: Op) -> bool:
     """Tensors to draw, and no attribute that only the op's author can choose."""
-    return bool(row.tensor_params) and not any(
-        p.role is Role.ATTRIBUTE and p.required and p.name not in _DTYPE_NAMES for p in row.params
-    )
+    return bool(row.tensor_params) and not any(p.role is Role.ATTRIBUTE and p.required for p in row.params)
 
 
 def default_samples(row: Op, draw: Draw, **ranges: tuple[float, float]) -> Iterator[Sample]:
