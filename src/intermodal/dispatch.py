@@ -226,11 +226,13 @@ def _run(row: Op, place: Place, values: list[Any], inferred: Inferred) -> Any:
         return _decompose(row, values, attrs)
     backend = place.backend
     arrays = [v._data if type(v) is Tensor else _array(v, place) for v in values]
+    # Before the engine is asked, so that a dtype of the result which the device lacks is refused here.
+    places = [_at(place, s.dtype) for s in inferred.outputs]
     results = backend.execute(row, arrays, attrs, inferred.outputs, native)
     if not row.multiple:
-        result = Tensor(results[0], _at(place, inferred.outputs[0].dtype))
+        result = Tensor(results[0], places[0])
         return result if row.view is None else views.join(result, values[0], (row, attrs))
-    wrapped = tuple(Tensor(r, _at(place, s.dtype)) for r, s in zip(results, inferred.outputs, strict=True))
+    wrapped = tuple(Tensor(r, p) for r, p in zip(results, places, strict=True))
     return row.result(*wrapped) if row.result is not None else wrapped
 
 

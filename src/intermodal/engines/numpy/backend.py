@@ -50,8 +50,8 @@ class NumpyBackend(Backend):
 
     def native(self, row: Op, dtype: DType) -> Native | None:
         function = self.natives.get(row.name)
-        if function is None or row.movement or row.namespace == "random":  # random natives know narrow dtypes themselves
-            return function
+        if function is None or row.movement or row.namespace == "random" or row.name == "nextafter":
+            return function  # the natives of random numbers and of the next number know the steps of narrow dtypes themselves
         if dtype is dtypes.bfloat16 or (dtype is dtypes.float16 and row.namespace in ("linalg", "fft", "nn")):
             return through(function, dtype, dtypes.float32)
         return function

@@ -15,7 +15,7 @@ __all__: list[str] = []
 _SAME: Final = (
     "abs sign add subtract multiply divide pow remainder negative equal not_equal less less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor "
     "bitwise_invert bitwise_left_shift bitwise_right_shift logical_and logical_or logical_xor logical_not maximum minimum exp log log1p log2 log10 logaddexp sqrt square "
-    "reciprocal hypot sin cos tan asin acos atan sinh cosh asinh acosh atanh atan2 signbit copysign nextafter isnan isinf isfinite"
+    "reciprocal hypot sin cos tan asin acos atan sinh cosh asinh acosh atanh atan2 signbit copysign isnan isinf isfinite"
 )
 for _name in _SAME.split():
     NATIVES[_name] = getattr(np, _name)
@@ -67,6 +67,12 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
     # NumPy lets a Python float widen the dtypes that it does not know itself, bfloat16 say; an array of the dtype does not.
     dtype = x1.dtype if isinstance(x1, (np.ndarray, np.generic)) else x2.dtype
     return np.where(condition, np.asarray(x1, dtype), np.asarray(x2, dtype))
+
+
+@native
+def nextafter(x1: Any, x2: Any) -> Any:
+    dtype = x1.dtype if isinstance(x1, (np.ndarray, np.generic)) else x2.dtype
+    return np.nextafter(np.asarray(x1, dtype), np.asarray(x2, dtype))
 
 
 @native
