@@ -111,9 +111,14 @@ def _check_row(report: Report, row: Op, chosen: Sequence[DType], device: Device)
         message = f"no sample: its signature {row.signature} does not say what to call it with"
         report.fail(row.family, Failure(row.name, "", "sample", message, f"@intermodal.testing.sample({row.name!r})"))
         return
+    stored = [d for d in ALL if DTypeUsage.STORAGE in backend_of(device.engine).dtype_usage(device, d)]
+    if row.is_primitive and all(backend_of(device.engine).native(row, d) is None for d in stored):
+        message = f"the engine has no native for {row.signature}, a primitive: every engine owes it"
+        report.fail(row.family, Failure(row.name, "", "missing", message, f"natives[{row.name!r}]"))
+        return
     found: list[tuple[DType, int, Sample, Outcome]] = []
     for dtype in chosen:
-        if DTypeUsage.STORAGE not in backend_of(device.engine).dtype_usage(device, dtype):
+        if dtype not in stored:
             report.count(row.family, dtype.name).unsupported += 1
             report.reasons[f"the device does not store {dtype}"] += 1
             continue
