@@ -1,19 +1,17 @@
 from __future__ import annotations
 
 import doctest
-import importlib
-import pkgutil
 
 import pytest
 
-import intermodal
 from intermodal.ops.table import TABLE
 
-MODULES = ["intermodal", *(m.name for m in pkgutil.walk_packages(intermodal.__path__, "intermodal."))]
+from .modules import MODULES
+
 TESTS = {
     test.name: test
-    for name in MODULES
-    for test in doctest.DocTestFinder(exclude_empty=True).find(importlib.import_module(name), name)
+    for name, module in MODULES.items()
+    for test in doctest.DocTestFinder(exclude_empty=True).find(module, name)
     if test.examples
 }
 # The decorator of a row hands back a function of its own, which doctest takes for another module's: rows are walked here.
