@@ -1,4 +1,4 @@
-"""Convolution of any rank, transposed convolution, and the linear layer. Deformable convolution is in `image`, with its sampling.
+"""Convolution of any rank, transposed convolution, and the linear layer. Deformable convolution is in `sampling`.
 
 There is one row for all ranks, `conv`, and one for its adjoint, `conv_transpose`: these are what an engine provides.
 `conv1d` to `conv3d` and their transposes only say how many spatial axes they expect. The derivatives need no rows:
