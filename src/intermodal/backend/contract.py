@@ -15,9 +15,10 @@ from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from intermodal.backend.memory import MemoryInfo
 from intermodal.devices import Device
 from intermodal.dtypes import DType
-from intermodal.errors import ExchangeError, ExecutionError, IntermodalError, OutOfMemoryError
+from intermodal.errors import ExchangeError, ExecutionError, IntermodalError, OutOfMemoryError, UnsupportedError
 from intermodal.ops.table import Op, Spec
 
 __all__ = ["Array", "Backend", "DTypeUsage", "Native"]
@@ -121,6 +122,10 @@ class Backend(ABC):
         """Whether the dtype can be stored and computed with."""
         return DTypeUsage.GENERAL in self.dtype_usage(device, dtype)
 
+    def advice(self, device: Device, dtype: DType) -> str:
+        """What to do about a dtype that the device does not store; the end of the error that says so."""
+        return "Cast to a dtype it has, or use another device."
+
     # --- random state ------------------------------------------------------------------------------------------
 
     def seed(self, device: Device, seed: int) -> None:
@@ -172,6 +177,21 @@ class Backend(ABC):
 
     def memory_cleanup(self, device: Device) -> None:
         """Give cached memory of the device back to the system."""
+
+    def memory_info(self, device: Device) -> MemoryInfo | None:
+        """How much memory the device has and how much is free; None where the engine cannot tell."""
+        return None
+
+    # --- capabilities and options ------------------------------------------------------------------------------
+
+    def features(self, device: Device) -> Mapping[str, object]:
+        """What a probe cannot find out: names that `BackendCapabilities` lists (``flash_attention``, ``max_batch_size``), and the engine's own."""
+        return {}
+
+    def configure(self, device: Device, options: Mapping[str, object]) -> None:
+        """Apply the options of a `BackendConfig` that were set. One that the engine does not have is refused, never ignored."""
+        if options:
+            raise UnsupportedError(f"{self.engine} has no option {', '.join(map(repr, options))}. Leave it unset.")
 
 
 def _seed_stream(seed: int | None) -> Iterator[int]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from intermodal import dtypes
 from intermodal.backend import Backend, DTypeUsage, Native
+from intermodal.backend.memory import MemoryInfo, host_memory
 from intermodal.devices import Device
 from intermodal.dtypes import DType
 from intermodal.engines.numpy import memory
@@ -92,3 +93,6 @@ class NumpyBackend(Backend):
 
     def memory_cleanup(self, device: Device) -> None:
         gc.collect()  # NumPy keeps no pool of its own; arrays in reference cycles are all there is to free
+
+    def memory_info(self, device: Device) -> MemoryInfo | None:
+        return host_memory()
