@@ -12,8 +12,10 @@
     ├── IndexRangeError        (IndexError)           an index outside the tensor
     ├── DeviceError            (ValueError)           a device that is malformed or unknown
     │   ├── DeviceMismatchError                       tensors of two devices in one call
-    │   └── EngineUnavailableError (ImportError)      an engine that cannot be loaded
+    │   ├── EngineUnavailableError (ImportError)      an engine that cannot be loaded
+    │   └── NoSuitableDeviceError                     no device meets what was required of it
     ├── UnsupportedError       (NotImplementedError)  an op or dtype that this device lacks
+    ├── LifecycleError         (RuntimeError)         a backend used before its start or after its end
     ├── NoDataError            (RuntimeError)         a read of a tensor that has no data
     ├── CopyRequiredError      (ValueError, BufferError)  copy=False, but only a copy would do
     ├── ExchangeError          (BufferError)          an array that DLPack cannot hand over
@@ -39,7 +41,9 @@ __all__ = [
     "IndexRangeError",
     "IntermodalError",
     "InvalidValueError",
+    "LifecycleError",
     "NoDataError",
+    "NoSuitableDeviceError",
     "OutOfMemoryError",
     "ShapeError",
     "UnsupportedError",
@@ -100,8 +104,16 @@ class EngineUnavailableError(DeviceError, ImportError):
     """The engine cannot be loaded; the message says why and which ``pip install`` mends it."""
 
 
+class NoSuitableDeviceError(DeviceError):
+    """No device meets the requirements, or the one that was named does not; the message lists every reason."""
+
+
 class UnsupportedError(IntermodalError, NotImplementedError):
     """The device lacks this op or dtype; nothing else was tried in its place."""
+
+
+class LifecycleError(IntermodalError, RuntimeError):
+    """A backend was used before `initialize` or after `shutdown`; the message says which call comes first."""
 
 
 class NoDataError(IntermodalError, RuntimeError):
