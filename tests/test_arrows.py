@@ -7,7 +7,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "intermodal"
 MODULES = {
     "ground": {"config", "devices", "dtypes", "errors"},
-    "core": {"conversion", "dispatch", "execution", "indexing", "inspection", "methods", "places", "tensor", "views"},
+    "core": {"conversion", "dispatch", "execution", "indexing", "inspection", "methods", "operators", "places", "tensor", "transfer", "views"},
     "public": {"", "fft", "linalg", "nn", "random"},
 }
 MAY_IMPORT = {

@@ -15,9 +15,9 @@ from intermodal.backend.registry import on_unregister
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.dtypes import DType
 from intermodal.errors import IntermodalError, UnsupportedError
+from intermodal.operators import ARITHMETIC, COMPARISONS, UNARY, Place
 from intermodal.ops.rules import Elementwise
 from intermodal.ops.table import TABLE, Inferred, Op, Spec
-from intermodal.tensor import ARITHMETIC, COMPARISONS, UNARY, Place
 
 __all__ = ["native_of", "place_of", "short_way"]
 
@@ -31,7 +31,7 @@ def place_of(device: DeviceLike, dtype: DType) -> Place:
     if found is None:
         backend = check_device(device)
         if DTypeUsage.STORAGE not in backend.dtype_usage(device, dtype):
-            raise UnsupportedError(f"{device} does not store {dtype}. Cast to a dtype it has, or use another device.")
+            raise UnsupportedError(f"{device} does not store {dtype}. {backend.advice(device, dtype)}")
         found = _places.setdefault((device, dtype), _make(backend, device, dtype))
     return found
 
