@@ -1,0 +1,188 @@
+"""`TorchBackend`: what the contract asks for besides the natives."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, Final
+
+import numpy as np
+import torch
+
+from intermodal import dtypes
+from intermodal.backend import Backend, DTypeUsage, Native
+from intermodal.devices import Device
+from intermodal.dtypes import DType
+from intermodal.engines.torch.natives import NATIVES, ONLY, TORCH, as_operand, checked, on, through
+from intermodal.engines.torch.unsigned import UNSIGNED, unsigned
+from intermodal.errors import CopyRequiredError, ExchangeError, ExecutionError, OutOfMemoryError
+from intermodal.ops.rules import Elementwise
+from intermodal.ops.table import Op, Spec
+
+__all__ = ["TorchBackend"]
+
+for _family in ("arrays", "elementwise", "linalg", "nn", "random"):
+    import_module(f"intermodal.engines.torch.{_family}")  # which collects its natives
+
+HostArray = np.ndarray[Any, Any]
+
+_CPU: Final = Device("torch:cpu")
+_FLOAT8: Final = frozenset((dtypes.float8_e4m3fn, dtypes.float8_e5m2))
+_NARROW: Final = frozenset((dtypes.float16, dtypes.bfloat16))
+_BLAS: Final = frozenset((dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128, dtypes.bfloat16))
+# Metal has no numbers of 64 bits but int64, and PyTorch gives it no wide unsigned ones.
+_NOT_ON_MPS: Final = frozenset((dtypes.float64, dtypes.complex128)) | UNSIGNED | _FLOAT8
+# NumPy knows these by ml_dtypes, PyTorch by its own; what both know are integers of the same size.
+_BITS: Final = {
+    torch.bfloat16: (torch.int16, np.dtype(np.int16), dtypes.bfloat16.numpy),
+    torch.float8_e4m3fn: (torch.uint8, np.dtype(np.uint8), dtypes.float8_e4m3fn.numpy),
+    torch.float8_e5m2: (torch.uint8, np.dtype(np.uint8), dtypes.float8_e5m2.numpy),
+}
+_FROM_HOST: Final = {numpy: (bits, kind) for kind, (_, bits, numpy) in _BITS.items()}
+
+
+class TorchBackend(Backend):
+    """Tensors as PyTorch's, on the host, on CUDA and on Apple's GPU."""
+
+    engine = "torch"
+    takes_scalars = True
+    getitem = operator.getitem
+    natives = NATIVES
+
+    # --- devices -----------------------------------------------------------------------------------------------
+
+    def devices(self) -> Sequence[Device]:
+        found = [_CPU, *(Device(f"torch:cuda:{i}") for i in range(torch.cuda.device_count()))]
+        return (*found, Device("torch:mps")) if torch.backends.mps.is_available() else tuple(found)
+
+    def name(self, device: Device) -> str:
+        if device.kind == "cuda":
+            return f"PyTorch {torch.__version__} on {torch.cuda.get_device_name(device.index)}"
+        return f"PyTorch {torch.__version__}"
+
+    # --- dtypes and natives ------------------------------------------------------------------------------------
+
+    def dtype_usage(self, device: Device, dtype: DType) -> DTypeUsage:
+        if dtype not in TORCH or (device.kind == "mps" and dtype in _NOT_ON_MPS):
+            return DTypeUsage.NONE
+        if dtype in _FLOAT8 or (device.kind == "mps" and dtype is dtypes.complex64):
+            return DTypeUsage.STORAGE
+        fast = dtype in _BLAS or (dtype is dtypes.float16 and device.kind != "cpu")
+        return DTypeUsage.GENERAL | DTypeUsage.ACCELERATED if fast else DTypeUsage.GENERAL
+
+    def native(self, row: Op, dtype: DType) -> Native | None:
+        function = self.natives.get(row.name)
+        if function is None or (row.name in ONLY and dtype not in ONLY[row.name]):
+            return None
+        if dtype in UNSIGNED:
+            return unsigned(row.name, function, dtype)
+        if dtype in _NARROW and row.namespace in ("linalg", "fft") and not row.movement:
+            return through(function, TORCH[dtype], torch.float32)
+        if dtype.is_integer and type(row.infer) is Elementwise and len(row.tensor_params) == 2:
+            return checked(function, dtype)
+        return function
+
+    # --- data --------------------------------------------------------------------------------------------------
+
+    def shape(self, array: torch.Tensor) -> tuple[int, ...]:
+        return tuple(array.shape)
+
+    def from_host(self, data: HostArray, device: Device, *, copy: bool | None = None) -> torch.Tensor:
+        why = _unshared(data) if device is _CPU else f"{device} has memory of its own"
+        if why and copy is False:
+            raise CopyRequiredError(f"asarray: {why}, and copy=False forbids a copy.")
+        if device is not _CPU:
+            return _shared(np.ascontiguousarray(data) if _unshared(data) else data).to(on(device))
+        if why or copy:
+            return _shared(data.astype(data.dtype.newbyteorder("="), order="C", copy=True))
+        return _shared(data)
+
+    def to_host(self, array: torch.Tensor) -> HostArray:
+        host = array.cpu().resolve_conj().resolve_neg()
+        bits, _, kind = _BITS.get(host.dtype, (host.dtype, None, None))
+        found: HostArray = host.view(bits).numpy()
+        return found if kind is None else found.view(kind)
+
+    def transaction(self, arrays: Sequence[torch.Tensor]) -> list[HostArray]:
+        # The copies are queued one behind the other and waited for once. Into pinned memory, else each would wait by itself.
+        started = [a if a.is_cpu else _pinned_like(a).copy_(a, non_blocking=True) for a in arrays]
+        for where in {a.device for a in arrays if not a.is_cpu}:
+            torch.accelerator.synchronize(where)
+        return [self.to_host(a) for a in started]
+
+    def staging(self, data: Iterable[HostArray], device: Device) -> list[HostArray]:
+        if device.kind != "cuda":
+            return list(data)
+        return [self.to_host(self.from_host(d, _CPU).pin_memory()) for d in data]
+
+    def dlpack_device(self, array: torch.Tensor) -> tuple[int, int]:
+        kind, index = array.__dlpack_device__()
+        return int(kind), int(index)
+
+    def to_dlpack(self, array: torch.Tensor, **options: Any) -> object:
+        try:
+            return array.__dlpack__(**options)
+        except (BufferError, RuntimeError, TypeError, ValueError) as error:
+            raise ExchangeError(
+                f"__dlpack__: PyTorch cannot export this {array.dtype} tensor: {error}. Take the data with .numpy() instead."
+            ) from error
+
+    # --- execution ---------------------------------------------------------------------------------------------
+
+    def execute(
+        self, row: Op, arrays: Sequence[Any], attrs: Mapping[str, object], outputs: Sequence[Spec], native: Native
+    ) -> Sequence[Any]:
+        if type(row.infer) is Elementwise:
+            like = next(a for a in arrays if isinstance(a, torch.Tensor))
+            arrays = [as_operand(a, like) for a in arrays]
+        try:
+            return super().execute(row, arrays, attrs, outputs, native)
+        except OutOfMemoryError:
+            raise
+        except ExecutionError as error:
+            if isinstance(error.__cause__, torch.OutOfMemoryError) or "can't allocate memory" in str(error):
+                raise OutOfMemoryError(
+                    f"{row.name}: PyTorch has no memory for {', '.join(f'shape {s.shape} of {s.dtype}' for s in outputs)}. Free tensors or work in smaller pieces.",
+                    reason=error.reason,
+                ) from error.__cause__
+            raise
+
+    def sync(self, device: Device) -> None:
+        try:
+            if device.kind == "cuda":
+                torch.cuda.synchronize(device.index)
+            elif device.kind == "mps":
+                torch.mps.synchronize()
+        except RuntimeError as error:
+            raise ExecutionError(f"sync: work on {device} has failed: {error}", reason=str(error)) from error
+
+    def memory_cleanup(self, device: Device) -> None:
+        if device.kind == "cuda":
+            with torch.cuda.device(device.index):
+                torch.cuda.empty_cache()
+        elif device.kind == "mps":
+            torch.mps.empty_cache()
+
+
+def _unshared(data: HostArray) -> str:
+    """Why PyTorch cannot use an array's memory as it is; empty where it can. What it does not refuse may end the process."""
+    if any(s < 0 for s in data.strides):
+        return "PyTorch has no negative strides"
+    if any(s % data.itemsize for s in data.strides) or not data.flags.aligned:
+        return "the elements do not lie at multiples of their size"
+    return "" if data.dtype.isnative else f"{data.dtype} is not in this machine's byte order"
+
+
+def _shared(data: HostArray) -> torch.Tensor:
+    """A tensor over an array's memory. That the array may be read-only does no harm: no native writes to an operand."""
+    bits, kind = _FROM_HOST.get(data.dtype, (None, None))
+    if bits is not None:
+        data = data.view(bits)
+    # `from_numpy` warns of an array that is not writable; DLPack does not.
+    tensor = torch.from_numpy(data) if data.flags.writeable else torch.from_dlpack(data)
+    return tensor if kind is None else tensor.view(kind)
+
+
+def _pinned_like(array: torch.Tensor) -> torch.Tensor:
+    return torch.empty(array.shape, dtype=array.dtype, pin_memory=array.is_cuda)

@@ -1,0 +1,139 @@
+"""PyTorch natives of neural network ops: the fused kernels of `torch.nn.functional`, for floats."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import torch
+from torch.nn import functional
+
+from intermodal.engines.torch.natives import FLOATS, NATIVES, ONLY, native
+from intermodal.ops.windows import places, reach
+
+__all__: list[str] = []
+
+# --- activation --------------------------------------------------------------------------------------------------
+
+_SAME: Final = {
+    "relu": torch.relu,
+    "selu": torch.selu,
+    "sigmoid": torch.sigmoid,
+    "log_sigmoid": functional.logsigmoid,
+    "silu": functional.silu,
+}
+for _name, _function in _SAME.items():
+    NATIVES[_name], ONLY[_name] = _function, FLOATS
+
+
+@native(only=FLOATS)
+def leaky_relu(x: Any, negative_slope: float) -> Any:
+    return functional.leaky_relu(x, negative_slope)
+
+
+@native(only=FLOATS)
+def elu(x: Any, alpha: float) -> Any:
+    return functional.elu(x, alpha)
+
+
+@native(only=FLOATS)
+def gelu(x: Any, approximate: str) -> Any:
+    return functional.gelu(x, approximate=approximate)
+
+
+@native(only=FLOATS)
+def softplus(x: Any, beta: float) -> Any:
+    # Beyond the threshold PyTorch takes x itself; there what is left out is below the dtype's precision.
+    return functional.softplus(x, beta, 40 if x.dtype is torch.float64 else 20)
+
+
+@native(only=FLOATS)
+def softmax(x: Any, axis: int) -> Any:
+    return _without_dead(torch.softmax(x, axis), x, axis, 0.0)
+
+
+@native(only=FLOATS)
+def log_softmax(x: Any, axis: int) -> Any:
+    return _without_dead(torch.log_softmax(x, axis), x, axis, -math.inf)
+
+
+def _without_dead(result: Any, x: Any, axis: int, value: float) -> Any:
+    """A line of nothing but -inf, for which PyTorch has NaN, gets a value. On the host one look at its first element saves the work."""
+    if x.numel() == 0 or (x.is_cpu and not bool(result.select(axis, 0).isnan().any())):
+        return result
+    return torch.where(torch.amax(x, axis, keepdim=True) == -math.inf, value, result)
+
+
+# --- windows and convolution -------------------------------------------------------------------------------------
+
+
+@native
+def sliding_window(x: Any, axis: int, size: int, step: int, dilation: int) -> Any:
+    count = (x.shape[axis] - reach(size, dilation)) // step + 1
+    by = x.stride(axis)
+    shape = (*x.shape[:axis], count, *x.shape[axis + 1 :], size)
+    strides = (*x.stride()[:axis], by * step, *x.stride()[axis + 1 :], by * dilation)
+    return x.as_strided(shape, strides, x.storage_offset())
+
+
+@native(only=FLOATS)
+def overlap_add(x: Any, axis: int, length: int, step: int, dilation: int) -> Any:
+    result = x.new_zeros((*x.shape[:axis], length, *x.shape[axis + 1 : -1]))
+    for k in range(x.shape[-1]):
+        result[places(axis, k * dilation, step, x.shape[axis])] += x[..., k]
+    return result
+
+
+_CONV: Final = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
+_TRANSPOSED: Final = {1: functional.conv_transpose1d, 2: functional.conv_transpose2d, 3: functional.conv_transpose3d}
+
+
+@native(only=FLOATS)
+def conv(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    if len(stride) > 3 or 0 in x.shape or 0 in weight.shape:
+        return _conv_by_windows(x, weight, bias, stride, padding, dilation, groups)
+    if any(before != after for before, after in padding):
+        x, padding = _padded(x, padding), ((0, 0),) * len(stride)
+    return _CONV[len(stride)](x, weight, bias, stride, [before for before, _ in padding], dilation, groups)
+
+
+def _padded(x: Any, padding: Any) -> Any:
+    return functional.pad(x, [n for pair in reversed(padding) for n in pair])
+
+
+def _conv_by_windows(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    """Over more than three axes, or of nothing: what PyTorch's kernels do not take."""
+    rank, batch, out = x.ndim - 2, x.shape[0], weight.shape[0]
+    found = _padded(x, padding)
+    for i in range(rank):
+        found = sliding_window(found, 2 + i, weight.shape[2 + i], stride[i], dilation[i])
+    counts = tuple(found.shape[2 : 2 + rank])
+    found = found.permute(0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
+    depth = math.prod(weight.shape[1:])
+    columns = found.reshape(batch, groups, depth, math.prod(counts))
+    result = torch.matmul(weight.reshape(groups, out // groups, depth), columns).reshape(batch, out, *counts)
+    return result if bias is None else result + bias.reshape(-1, *(1,) * rank)
+
+
+for _rank in (1, 2, 3):
+    NATIVES[f"conv{_rank}d"], ONLY[f"conv{_rank}d"] = conv, FLOATS
+
+
+def _conv_transpose(
+    x: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, dilation: Any, groups: int
+) -> Any:
+    rank = len(stride)
+    whole = _TRANSPOSED[rank](x, weight, None, stride, 0, 0, groups, dilation)
+    # Cut off in front and behind; output padding reaches past the last kernel, where the output is nothing but bias.
+    sizes = zip(padding, output_padding, strict=True)
+    result = functional.pad(whole, [n for (before, after), more in reversed(list(sizes)) for n in (-before, more - after)])
+    return result if bias is None else result + bias.reshape(-1, *(1,) * rank)
+
+
+for _rank in (1, 2, 3):
+    NATIVES[f"conv_transpose{_rank}d"], ONLY[f"conv_transpose{_rank}d"] = _conv_transpose, FLOATS
+
+
+@native(only=FLOATS)
+def linear(x: Any, weight: Any, bias: Any) -> Any:
+    return functional.linear(x, weight, bias)
