@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from intermodal import config, dtypes
+from intermodal import config, dtypes, transfer
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.dtypes import DType, DTypeLike
 from intermodal.errors import (
@@ -15,6 +15,7 @@ from intermodal.errors import (
     CopyRequiredError,
     DeviceMismatchError,
     DTypeError,
+    ExchangeError,
     InvalidValueError,
     ShapeError,
 )
@@ -104,6 +105,17 @@ def to_array(x: Tensor, dtype: Any, copy: bool | None) -> np.ndarray[Any, Any]:
     return host.copy() if copy else host
 
 
+def to_dlpack(x: Tensor, **options: Any) -> object:
+    """A DLPack capsule. Memory of somebody's read-only array, which the capsule could not say, leaves as a copy."""
+    if transfer.must_not_be_written(x):
+        if options["copy"] is False:
+            raise ExchangeError(
+                f"__dlpack__: the tensor shares memory with a read-only array, and {x.device} cannot hand it out as read-only. Ask for copy=True, or take .numpy()."
+            )
+        options["copy"] = True
+    return x._place.backend.to_dlpack(x._data, **options)
+
+
 def namespace(api_version: str | None) -> ModuleType:
     """The module that ``__array_namespace__`` answers with."""
     if api_version is not None and api_version not in API_VERSIONS:
@@ -145,15 +157,10 @@ def check_in_place(x: Tensor, value: Tensor, op: str) -> None:
 
 
 def to_device(x: Tensor, device: DeviceLike, copy: bool | None, stream: object = None) -> Tensor:
-    """A tensor on another device; on its own device it is itself, or a copy where that is asked for."""
+    """A tensor on another device; a stream is for engines that have them."""
     if stream is not None:
         raise InvalidValueError(f"to_device: stream must be None on {x.device}; {stream!r} was given.")
-    target = as_device(device)
-    if target is x.device and not copy:
-        return x
-    if target is not x.device and copy is False:
-        raise CopyRequiredError(f"to: from {x.device} to {target} needs a copy, and copy=False forbids it.")
-    return asarray(to_numpy(x), device=target, copy=True)
+    return transfer.move(x, device, copy)
 
 
 # --- into a tensor -----------------------------------------------------------------------------------------------
@@ -169,7 +176,7 @@ def asarray(
     Args:
         obj: the data.
         dtype: the dtype of the result; by default the data's own.
-        device: where it goes; by default where a tensor is, else the default device.
+        device: where it goes; by default where a tensor is, the engine whose library made the array, else the default device.
         copy: True copies always, False never (and raises CopyRequiredError), None where needed.
 
     Example:
@@ -184,10 +191,14 @@ def asarray(
     wanted = None if dtype is None else dtypes.as_dtype(dtype)
     if isinstance(obj, Tensor):
         return _from_tensor(obj, wanted, obj.device if device is None else as_device(device), copy)
+    own = None if isinstance(obj, np.ndarray) else transfer.adopted(obj)
+    if own is not None:
+        data, where, found = own
+        return _from_tensor(Tensor(data, place_of(where, found)), wanted, where if device is None else as_device(device), copy)
     target = default_device() if device is None else as_device(device)
     host, fresh = _host_array(obj, wanted, copy)
     place = place_of(target, dtypes.as_dtype(host.dtype))
-    return Tensor(place.backend.from_host(host, target, copy=None if fresh else copy), place)
+    return Tensor(transfer.enter(host, place, copy=copy, fresh=fresh), place)
 
 
 def _from_tensor(x: Tensor, dtype: DType | None, device: Device, copy: bool | None) -> Tensor:
@@ -205,7 +216,7 @@ def _host_array(obj: object, dtype: DType | None, copy: bool | None) -> tuple[np
     if isinstance(obj, (np.ndarray, np.generic)) or hasattr(obj, "__array_interface__"):
         given = np.asarray(obj)
     elif hasattr(obj, "__dlpack__"):
-        given = cast("np.ndarray[Any, Any]", np.from_dlpack(obj))
+        given = _imported(obj, copy)
     elif copy is False:
         raise CopyRequiredError(f"asarray: a {type(obj).__name__} becomes a tensor only by a copy, and copy=False forbids it.")
     else:
@@ -216,6 +227,22 @@ def _host_array(obj: object, dtype: DType | None, copy: bool | None) -> tuple[np
     if copy is False:
         raise CopyRequiredError(f"asarray: {kept} becomes {dtype} only by a copy, and copy=False forbids it.")
     return given.astype(dtype.numpy), True
+
+
+def _imported(obj: Any, copy: bool | None) -> np.ndarray[Any, Any]:
+    """The data of an array that speaks DLPack, as NumPy."""
+    where = tuple(int(n) for n in obj.__dlpack_device__())
+    if where != _CPU:
+        raise DeviceMismatchError(
+            f"from_dlpack: the array is on DLPack device {where}, which no installed engine takes. Copy it to the host first."
+        )
+    try:
+        return np.from_dlpack(obj, copy=False if copy is False else None)
+    except Exception as error:  # the producer is anybody's
+        kind = CopyRequiredError if copy is False else ExchangeError
+        raise kind(
+            f"from_dlpack: a {type(obj).__module__}.{type(obj).__name__} does not hand over its data: {error}. Convert it to NumPy first."
+        ) from error
 
 
 def _checked_dtype(dtype: np.dtype[Any], obj: object) -> DType:
@@ -275,7 +302,7 @@ def from_dlpack(x: object, /, *, device: DeviceLike | None = None, copy: bool | 
 
     Args:
         x: an array with ``__dlpack__`` and ``__dlpack_device__``.
-        device: where it goes; by default where it is, on NumPy for host memory.
+        device: where it goes; by default to the engine whose library made it, else to NumPy.
         copy: True copies always, False never (and raises CopyRequiredError), None where needed.
     """
     from intermodal.tensor import Tensor
@@ -284,9 +311,6 @@ def from_dlpack(x: object, /, *, device: DeviceLike | None = None, copy: bool | 
         return asarray(x, device=device, copy=copy)
     if not hasattr(x, "__dlpack__") or not hasattr(x, "__dlpack_device__"):
         raise AttributeError(f"from_dlpack: a {type(x).__name__} has no __dlpack__. Use im.asarray for Python data.")
-    where = tuple(int(n) for n in x.__dlpack_device__())
-    if where != _CPU:
-        raise DeviceMismatchError(
-            f"from_dlpack: the array is on DLPack device {where}, which no installed engine takes. Copy it to the host first."
-        )
-    return asarray(x, device="numpy:cpu" if device is None else device, copy=copy)
+    if transfer.adopted(x) is None and device is None:
+        device = "numpy:cpu"
+    return asarray(x, device=device, copy=copy)

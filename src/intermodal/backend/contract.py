@@ -16,12 +16,13 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from intermodal.backend.memory import MemoryInfo
+from intermodal.backend.sharing import HostMemory
 from intermodal.devices import Device
 from intermodal.dtypes import DType
 from intermodal.errors import ExchangeError, ExecutionError, IntermodalError, OutOfMemoryError, UnsupportedError
 from intermodal.ops.table import Op, Spec
 
-__all__ = ["Array", "Backend", "DTypeUsage", "Native"]
+__all__ = ["Array", "Backend", "DTypeUsage", "HostMemory", "Native"]
 
 Array: TypeAlias = Any  # the engine's own array; only the engine looks inside
 Native: TypeAlias = Callable[..., Any]
@@ -57,6 +58,12 @@ class Backend(ABC):
     getitem: ClassVar[Callable[[Array, Any], Array] | None] = None
     """The engine's own ``array[key]``, if for integers, slices, None and ... it means what NumPy's does."""
     natives: Mapping[str, Native] = {}
+    holds_data: ClassVar[bool] = True
+    """False for an engine whose arrays have a shape and a dtype and nothing else."""
+    shares: ClassVar[HostMemory | None] = None
+    """What host memory this engine's ``cpu`` devices share in `from_host`; None where they always copy."""
+    dlpack_kinds: ClassVar[Mapping[str, int]] = {}
+    """DLPack's device type of each kind of device, beside ``cpu``, whose memory `from_dlpack` takes over: ``{"cuda": 2}``."""
 
     def __init__(self) -> None:
         self._seeds: dict[Device, Iterator[int]] = {}
@@ -96,6 +103,17 @@ class Backend(ABC):
     def to_host(self, array: Array) -> np.ndarray[Any, Any]:
         """The array's data as NumPy, without a copy where the engine can; the caller does not write to it."""
 
+    def host_view(self, array: Array) -> np.ndarray[Any, Any] | None:
+        """The array's own memory as NumPy sees it, never a copy; None where it is not the host's or has another form."""
+        return None
+
+    def adopt(self, array: object) -> tuple[Array, Device, DType] | None:
+        """An array that a user made with this engine's library, as it is, with its device and dtype.
+
+        None for what is no array of the library; ExchangeError for one that cannot become a tensor, with the way out.
+        """
+        return None
+
     def transaction(self, arrays: Sequence[Array]) -> list[np.ndarray[Any, Any]]:
         """Read many arrays at once. An engine with a round trip per read does it in one."""
         return [self.to_host(a) for a in arrays]
@@ -111,6 +129,10 @@ class Backend(ABC):
     def to_dlpack(self, array: Array, **options: Any) -> object:
         """A DLPack capsule of an array; options as in ``__dlpack__``."""
         raise ExchangeError(f"{self.engine} does not export DLPack. Read the tensor with .numpy() instead.")
+
+    def from_dlpack(self, producer: object, device: Device) -> Array:
+        """An array over the memory of a DLPack producer on a device that `dlpack_kinds` names; never a copy."""
+        raise ExchangeError(f"{self.engine} does not import DLPack. Move the data over the host instead.")
 
     # --- dtypes ------------------------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ class MetaBackend(Backend):
     engine = "meta"
     takes_scalars = True
     defers = True
+    holds_data = False
 
     def devices(self) -> Sequence[Device]:
         return (Device("meta:cpu"),)

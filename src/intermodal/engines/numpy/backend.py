@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from intermodal import dtypes
-from intermodal.backend import Backend, DTypeUsage, Native
+from intermodal.backend import Backend, DTypeUsage, HostMemory, Native
 from intermodal.backend.memory import MemoryInfo, host_memory
 from intermodal.devices import Device
 from intermodal.dtypes import DType
@@ -37,6 +37,7 @@ class NumpyBackend(Backend):
     takes_scalars = True
     getitem = operator.getitem
     natives = NATIVES
+    shares = HostMemory(keeps_read_only=True)
 
     def devices(self) -> Sequence[Device]:
         return (_CPU,)
@@ -79,6 +80,9 @@ class NumpyBackend(Backend):
 
     def to_host(self, array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         return np.asarray(array)
+
+    def host_view(self, array: Any) -> np.ndarray[Any, Any] | None:
+        return None if isinstance(array, np.generic) else array  # a scalar has no memory that could be shared
 
     def dlpack_device(self, array: np.ndarray[Any, Any]) -> tuple[int, int]:
         return np.asarray(array).__dlpack_device__()
