@@ -217,13 +217,21 @@ def eye(
     """Ones on the k-th diagonal, zeros elsewhere."""
     rows = expand_dims(arange(n_rows, device=device), axis=1)
     cols = arange(n_rows if n_cols is None else n_cols, device=device)
-    return astype(equal(subtract(cols, rows), k), config.default_float.get() if dtype is None else dtype)
+    return astype(
+        equal(subtract(cols, rows), _held(k, rows.shape[0], cols.shape[0])),
+        config.default_float.get() if dtype is None else dtype,
+    )
 
 
 def _infer_triangle(x: Spec, *, k: object) -> Inferred:
     if x.ndim < 2:
         raise ShapeError(f"a tensor of shape {x.shape} has no matrices. At least two axes are needed.")
     return Inferred((x,), {"k": rules.integer(k, "k")})
+
+
+def _held(k: int, rows: int, cols: int) -> int:
+    """A diagonal's number, or that of the first one outside the matrix: no integer is too far off for a dtype."""
+    return max(-rows, min(k, cols))
 
 
 def _diagonal_offset(x: Tensor) -> Tensor:
@@ -238,13 +246,13 @@ def _zero_of(dtype: DType) -> Scalar:
 @op(infer=_infer_triangle, movement=True)
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The lower triangles: zeros above the k-th diagonal."""
-    return where(less_equal(_diagonal_offset(x), k), x, _zero_of(x.dtype))
+    return where(less_equal(_diagonal_offset(x), _held(k, *x.shape[-2:])), x, _zero_of(x.dtype))
 
 
 @op(infer=_infer_triangle, movement=True)
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The upper triangles: zeros below the k-th diagonal."""
-    return where(greater_equal(_diagonal_offset(x), k), x, _zero_of(x.dtype))
+    return where(greater_equal(_diagonal_offset(x), _held(k, *x.shape[-2:])), x, _zero_of(x.dtype))
 
 
 def _infer_meshgrid(arrays: list[Spec], *, indexing: str) -> Inferred:

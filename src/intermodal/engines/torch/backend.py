@@ -5,18 +5,18 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import torch
 
 from intermodal import dtypes
-from intermodal.backend import Backend, DTypeUsage, Native
+from intermodal.backend import Backend, DTypeUsage, HostMemory, Native
 from intermodal.devices import Device
 from intermodal.dtypes import DType
 from intermodal.engines.torch.natives import NATIVES, ONLY, TORCH, as_operand, checked, on, through
 from intermodal.engines.torch.unsigned import UNSIGNED, unsigned
-from intermodal.errors import CopyRequiredError, ExchangeError, ExecutionError, OutOfMemoryError
+from intermodal.errors import CopyRequiredError, DTypeError, ExchangeError, ExecutionError, OutOfMemoryError
 from intermodal.ops.rules import Elementwise
 from intermodal.ops.table import Op, Spec
 
@@ -49,6 +49,8 @@ class TorchBackend(Backend):
     takes_scalars = True
     getitem = operator.getitem
     natives = NATIVES
+    shares = HostMemory(strides="positive", alignment=1)
+    dlpack_kinds: ClassVar[Mapping[str, int]] = {"cuda": 2}
 
     # --- devices -----------------------------------------------------------------------------------------------
 
@@ -104,6 +106,25 @@ class TorchBackend(Backend):
         found: HostArray = host.view(bits).numpy()
         return found if kind is None else found.view(kind)
 
+    def host_view(self, array: torch.Tensor) -> HostArray | None:
+        lazy = array.is_conj() or array.is_neg()  # marks that PyTorch applies when it reads; nobody else knows of them
+        return self.to_host(array) if array.is_cpu and not lazy else None
+
+    def adopt(self, array: object) -> tuple[torch.Tensor, Device, DType] | None:
+        if not isinstance(array, torch.Tensor):
+            return None
+        if array.requires_grad:
+            raise ExchangeError("asarray: the torch tensor requires grad, and its graph ends here. Pass x.detach().")
+        if array.layout is not torch.strided:
+            raise ExchangeError(f"asarray: a torch tensor of layout {array.layout} is no plain array. Pass x.to_dense().")
+        device = Device(f"torch:{array.device.type}:{array.device.index or 0}")
+        if device not in self.devices():
+            raise ExchangeError(f"asarray: a torch tensor on {array.device} cannot become a tensor. Pass x.cpu().")
+        dtype = next((d for d, kind in TORCH.items() if kind is array.dtype), None)
+        if dtype is None:
+            raise DTypeError(f"asarray: a torch tensor of {array.dtype} cannot become a tensor. Cast it first, with x.to(...).")
+        return array if type(array) is torch.Tensor else array.as_subclass(torch.Tensor), device, dtype
+
     def transaction(self, arrays: Sequence[torch.Tensor]) -> list[HostArray]:
         # The copies are queued one behind the other and waited for once. Into pinned memory, else each would wait by itself.
         started = [a if a.is_cpu else _pinned_like(a).copy_(a, non_blocking=True) for a in arrays]
@@ -127,6 +148,9 @@ class TorchBackend(Backend):
             raise ExchangeError(
                 f"__dlpack__: PyTorch cannot export this {array.dtype} tensor: {error}. Take the data with .numpy() instead."
             ) from error
+
+    def from_dlpack(self, producer: object, device: Device) -> torch.Tensor:
+        return torch.from_dlpack(producer)
 
     # --- execution ---------------------------------------------------------------------------------------------
 

@@ -19,10 +19,10 @@ _SAME: Final[dict[str, Any]] = {
     "bitwise_left_shift": torch.bitwise_left_shift, "bitwise_right_shift": torch.bitwise_right_shift,
     "logical_and": torch.logical_and, "logical_or": torch.logical_or, "logical_xor": torch.logical_xor,
     "logical_not": torch.logical_not, "maximum": torch.maximum, "minimum": torch.minimum, "negative": torch.negative,
-    "abs": torch.abs, "square": torch.square, "sqrt": torch.sqrt, "exp": torch.exp, "expm1": torch.expm1,
-    "log": torch.log, "log1p": torch.log1p, "log2": torch.log2, "log10": torch.log10, "logaddexp": torch.logaddexp,
+    "abs": torch.abs, "square": torch.square, "sqrt": torch.sqrt, "exp": torch.exp,
+    "log": torch.log, "log2": torch.log2, "log10": torch.log10, "logaddexp": torch.logaddexp,
     "reciprocal": torch.reciprocal, "rsqrt": torch.rsqrt, "hypot": torch.hypot, "sin": torch.sin, "cos": torch.cos,
-    "tan": torch.tan, "asin": torch.asin, "acos": torch.acos, "atan": torch.atan, "sinh": torch.sinh, "cosh": torch.cosh,
+    "tan": torch.tan, "asin": torch.asin, "atan": torch.atan, "sinh": torch.sinh, "cosh": torch.cosh,
     "tanh": torch.tanh, "asinh": torch.asinh, "acosh": torch.acosh, "atanh": torch.atanh, "atan2": torch.atan2,
     "erf": torch.erf, "erfc": torch.erfc, "signbit": torch.signbit, "copysign": torch.copysign, "nextafter": torch.nextafter,
     "isnan": torch.isnan, "isinf": torch.isinf, "isfinite": torch.isfinite, "complex": torch.complex,
@@ -85,6 +85,34 @@ def clip(x: Any, min: Any, max: Any) -> Any:
         return x if min is None and max is None else torch.clamp(x, min, max)
     low = x if min is None else torch.maximum(x, as_operand(min, x))
     return (low if max is None else torch.minimum(low, as_operand(max, x))).to(x.dtype)
+
+
+# --- complex edges -----------------------------------------------------------------------------------------------
+
+
+@native
+def expm1(x: Any) -> Any:
+    result = torch.expm1(x)
+    if not x.dtype.is_complex:
+        return result
+    # At infinite arguments PyTorch has NaN for both parts, where exp has the table of the standard; a zero real part has no sign there.
+    result = torch.where(torch.isfinite(x), result, torch.exp(x) - 1)
+    return torch.complex(torch.where(x == 0, 0.0, result.real), result.imag)
+
+
+@native
+def log1p(x: Any) -> Any:
+    result = torch.log1p(x)
+    return torch.where(torch.isfinite(x), result, torch.log(x + 1)) if x.dtype.is_complex else result  # as above
+
+
+@native
+def acos(x: Any) -> Any:
+    result = torch.acos(x)
+    if not x.dtype.is_complex:
+        return result
+    # The imaginary part has the opposite sign of the operand's, also where both are zero.
+    return torch.complex(result.real, torch.where(x == 0, -x.imag, result.imag))
 
 
 # --- division and powers -----------------------------------------------------------------------------------------
