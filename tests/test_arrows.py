@@ -7,7 +7,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "intermodal"
 MODULES = {
     "ground": {"config", "devices", "dtypes", "errors"},
-    "core": {"conversion", "dispatch", "execution", "indexing", "inspection", "methods", "operators", "places", "tensor", "transfer", "views"},
+    "core": set("conversion dispatch execution indexing inspection methods operators places tensor transfer views".split()),
     "public": {"", "fft", "linalg", "nn", "random"},
     "cli": {"__main__", "cli"},
 }
