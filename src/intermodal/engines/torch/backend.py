@@ -12,6 +12,7 @@ import torch
 
 from intermodal import dtypes
 from intermodal.backend import Backend, DTypeUsage, HostMemory, Native
+from intermodal.backend.memory import MemoryInfo, host_memory
 from intermodal.devices import Device
 from intermodal.dtypes import DType
 from intermodal.engines.torch.natives import NATIVES, ONLY, TORCH, as_operand, checked, on, through
@@ -39,6 +40,7 @@ _BITS: Final = {
     torch.float8_e4m3fn: (torch.uint8, np.dtype(np.uint8), dtypes.float8_e4m3fn.numpy),
     torch.float8_e5m2: (torch.uint8, np.dtype(np.uint8), dtypes.float8_e5m2.numpy),
 }
+_OURS: Final = {kind: dtype for dtype, kind in TORCH.items()}
 _FROM_HOST: Final = {numpy: (bits, kind) for kind, (_, bits, numpy) in _BITS.items()}
 
 
@@ -91,14 +93,12 @@ class TorchBackend(Backend):
         return tuple(array.shape)
 
     def from_host(self, data: HostArray, device: Device, *, copy: bool | None = None) -> torch.Tensor:
-        why = _unshared(data) if device is _CPU else f"{device} has memory of its own"
+        why = self.shares.obstacle(data, "PyTorch") if device is _CPU else f"{device} has memory of its own"
         if why and copy is False:
             raise CopyRequiredError(f"asarray: {why}, and copy=False forbids a copy.")
         if device is not _CPU:
-            return _shared(np.ascontiguousarray(data) if _unshared(data) else data).to(on(device))
-        if why or copy:
-            return _shared(data.astype(data.dtype.newbyteorder("="), order="C", copy=True))
-        return _shared(data)
+            return _shared(_plain(data) if self.shares.obstacle(data, "PyTorch") else data).to(on(device))
+        return _shared(_plain(data) if why or copy else data)
 
     def to_host(self, array: torch.Tensor) -> HostArray:
         host = array.cpu().resolve_conj().resolve_neg()
@@ -120,16 +120,17 @@ class TorchBackend(Backend):
         device = Device(f"torch:{array.device.type}:{array.device.index or 0}")
         if device not in self.devices():
             raise ExchangeError(f"asarray: a torch tensor on {array.device} cannot become a tensor. Pass x.cpu().")
-        dtype = next((d for d, kind in TORCH.items() if kind is array.dtype), None)
+        dtype = _OURS.get(array.dtype)
         if dtype is None:
             raise DTypeError(f"asarray: a torch tensor of {array.dtype} cannot become a tensor. Cast it first, with x.to(...).")
-        return array if type(array) is torch.Tensor else array.as_subclass(torch.Tensor), device, dtype
+        plain = array if type(array) is torch.Tensor else array.as_subclass(torch.Tensor)
+        return plain.resolve_conj().resolve_neg(), device, dtype  # marks that others do not know are carried out
 
     def transaction(self, arrays: Sequence[torch.Tensor]) -> list[HostArray]:
         # The copies are queued one behind the other and waited for once. Into pinned memory, else each would wait by itself.
         started = [a if a.is_cpu else _pinned_like(a).copy_(a, non_blocking=True) for a in arrays]
         for where in {a.device for a in arrays if not a.is_cpu}:
-            torch.accelerator.synchronize(where)
+            self.sync(Device(f"torch:{where.type}:{where.index or 0}"))
         return [self.to_host(a) for a in started]
 
     def staging(self, data: Iterable[HostArray], device: Device) -> list[HostArray]:
@@ -188,18 +189,28 @@ class TorchBackend(Backend):
         elif device.kind == "mps":
             torch.mps.empty_cache()
 
+    def memory_info(self, device: Device) -> MemoryInfo | None:
+        if device.kind == "cuda":
+            free, total = torch.cuda.mem_get_info(device.index)
+            return MemoryInfo(total, free)
+        if device.kind == "mps":
+            total = torch.mps.recommended_max_memory()
+            return MemoryInfo(total, max(0, total - torch.mps.driver_allocated_memory()))
+        return host_memory()
 
-def _unshared(data: HostArray) -> str:
-    """Why PyTorch cannot use an array's memory as it is; empty where it can. What it does not refuse may end the process."""
-    if any(s < 0 for s in data.strides):
-        return "PyTorch has no negative strides"
-    if any(s % data.itemsize for s in data.strides) or not data.flags.aligned:
-        return "the elements do not lie at multiples of their size"
-    return "" if data.dtype.isnative else f"{data.dtype} is not in this machine's byte order"
+
+def _plain(data: HostArray) -> HostArray:
+    """A copy in C order and this machine's byte order, on a boundary of 64 bytes as PyTorch's own memory."""
+    kind = data.dtype.newbyteorder("=")
+    copied: HostArray = torch.empty(data.nbytes, dtype=torch.uint8).numpy().view(kind).reshape(data.shape)
+    copied[...] = data
+    return copied
 
 
 def _shared(data: HostArray) -> torch.Tensor:
     """A tensor over an array's memory. That the array may be read-only does no harm: no native writes to an operand."""
+    if not data.size:
+        data = _plain(data)  # whose strides may be anything
     bits, kind = _FROM_HOST.get(data.dtype, (None, None))
     if bits is not None:
         data = data.view(bits)
