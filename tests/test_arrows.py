@@ -7,7 +7,19 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "intermodal"
 MODULES = {
     "ground": {"config", "devices", "dtypes", "errors"},
-    "core": set("conversion dispatch execution indexing inspection methods operators places tensor transfer views".split()),
+    "core": {
+        "conversion",
+        "dispatch",
+        "execution",
+        "indexing",
+        "inspection",
+        "methods",
+        "operators",
+        "places",
+        "tensor",
+        "transfer",
+        "views",
+    },  # fmt: skip
     "public": {"", "fft", "linalg", "nn", "random"},
     "cli": {"__main__", "cli"},
 }
