@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +32,15 @@ def blocks(file: Path) -> Iterator[Block]:
     assert not fence, f"{file}: the block before line {start} is not closed"
 
 
+def is_python(block: Block) -> bool:
+    return block.language.split()[0] == "python"
+
+
+def can_run(block: Block) -> bool:
+    """Python whose libraries are here: a block marked ``python torch`` needs torch."""
+    return is_python(block) and all(find_spec(library) is not None for library in block.language.split()[1:])
+
+
 def run(block: Block, namespace: dict[str, Any]) -> None:
     """Execute one block; a block of prompts has its output compared."""
     if block.code.startswith(">>>"):
@@ -47,6 +57,6 @@ def run_all(file: Path) -> dict[str, Any]:
     """Execute the Python blocks of a file one after the other, in one namespace."""
     namespace: dict[str, Any] = {"__name__": file.stem.lower().replace("-", "_")}
     for block in blocks(file):
-        if block.language == "python":
+        if can_run(block):
             run(block, namespace)
     return namespace
