@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from intermodal.engines.numpy.elementwise import erf
+from intermodal.engines.numpy.elementwise import erfc
 from intermodal.engines.numpy.natives import native
 from intermodal.ops.pooling import pool_geometry
 from intermodal.ops.windows import Geometry, places, reach
@@ -71,26 +71,26 @@ def gelu(x: Any, approximate: str) -> Any:
         share += x
         share *= math.sqrt(2 / math.pi)
         np.tanh(share, out=share)
-    else:  # erf is computed in float64 anyway; 1 + erf loses the lower tail unless that is too
-        share = erf(x.astype(np.float64) * math.sqrt(0.5))
-    share += 1
+        share += 1
+    else:  # erfc computes in float64 anyway; its argument in float64 keeps the digits of the lower tail
+        share = erfc(x.astype(np.float64) * -math.sqrt(0.5))
     share *= 0.5
     share *= x
     return share.astype(x.dtype, copy=False)
 
 
-def _shifted(x: Any, axis: int) -> Any:
+def _shifted(x: Any, axis: int, out: Any) -> Any:
     """The line less its maximum; a line of nothing but -inf stays as it is."""
     high = np.maximum.reduce(x, axis=axis, keepdims=True)
     high[high == -np.inf] = 0
-    return x - high
+    return np.subtract(x, high, out=out)
 
 
-@native
-def softmax(x: Any, axis: int) -> Any:
+def _shares(x: Any, axis: int, out: Any) -> Any:
+    """The softmax, which may be written over its input."""
     if x.shape[axis] == 0:
         return x
-    result = _shifted(x, axis)
+    result = _shifted(x, axis, out)
     np.exp(result, out=result)
     total = np.add.reduce(result, axis=axis, keepdims=True)
     total[total == 0] = 1
@@ -99,10 +99,15 @@ def softmax(x: Any, axis: int) -> Any:
 
 
 @native
+def softmax(x: Any, axis: int) -> Any:
+    return _shares(x, axis, None)
+
+
+@native
 def log_softmax(x: Any, axis: int) -> Any:
     if x.shape[axis] == 0:
         return x
-    result = _shifted(x, axis)
+    result = _shifted(x, axis, None)
     total = np.add.reduce(np.exp(result), axis=axis, keepdims=True)
     total[total == 0] = 1
     result -= np.log(total, out=total)
@@ -217,3 +222,79 @@ def avg_pool(x: Any, kernel_size: Any, stride: Any, padding: Any, ceil_mode: boo
         length = length * own.reshape(-1, *(1,) * (x.ndim - 3 - i))
     x /= length
     return x
+
+
+# --- attention and normalization ---------------------------------------------------------------------------------
+# Called once per layer and token: the decomposition's ten dispatches cost more than the arithmetic on small inputs.
+
+
+@native
+def attention(
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any,
+    bias: Any,
+    scale: float,
+    softcap: float | None,
+    is_causal: bool,
+    causal_alignment: str,
+) -> Any:
+    heads, kept = query.shape[-3], key.shape[-3]
+    group = heads // kept
+    query = query * scale
+    if group > 1:
+        query = query.reshape(*query.shape[:-3], kept, group, *query.shape[-2:])
+        key, value = key[..., None, :, :], value[..., None, :, :]
+    scores = np.matmul(query, key.swapaxes(-1, -2))
+    if group > 1:
+        scores = scores.reshape(*scores.shape[:-4], heads, *scores.shape[-2:])
+    if softcap is not None:
+        scores /= softcap
+        np.tanh(scores, out=scores)
+        scores *= softcap
+    if bias is not None:
+        scores = scores + bias
+    if mask is not None:
+        scores = np.where(mask, scores, scores.dtype.type(-np.inf))
+    if is_causal:
+        queries, keys = scores.shape[-2:]
+        offset = keys - queries if causal_alignment == "bottom_right" else 0
+        np.copyto(scores, -np.inf, where=~np.tri(queries, keys, offset, dtype=np.bool_))
+    shares = _shares(scores, -1, scores)
+    if group == 1:
+        return np.matmul(shares, value)
+    result = np.matmul(shares.reshape(*shares.shape[:-3], kept, group, *shares.shape[-2:]), value)
+    return result.reshape(*result.shape[:-4], heads, *result.shape[-2:])
+
+
+def _spread(x: Any, axes: tuple[int, ...], ndim: int) -> Any:
+    """A weight over some axes, in a shape that broadcasts; as it is where these are the last ones."""
+    if axes == tuple(range(ndim - len(axes), ndim)):
+        return x
+    sizes = dict(zip(axes, x.shape, strict=True))
+    return x.reshape([sizes.get(a, 1) for a in range(ndim)])
+
+
+def _mean(x: Any, axis: tuple[int, ...]) -> Any:
+    count = math.prod(x.shape[a] for a in axis)
+    return np.add.reduce(x, axis=axis, keepdims=True) / (count or np.nan)
+
+
+@native
+def layer_norm(x: Any, weight: Any, bias: Any, axis: tuple[int, ...], eps: float) -> Any:
+    result = x - _mean(x, axis)
+    result /= np.sqrt(_mean(result * result, axis) + eps)
+    if weight is not None:
+        result *= _spread(weight, axis, x.ndim)
+    if bias is not None:
+        result += _spread(bias, axis, x.ndim)
+    return result
+
+
+@native
+def rms_norm(x: Any, weight: Any, axis: tuple[int, ...], eps: float) -> Any:
+    result = x / np.sqrt(_mean(x * x, axis) + eps)
+    if weight is not None:
+        result *= _spread(weight, axis, x.ndim)
+    return result
