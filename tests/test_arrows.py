@@ -16,10 +16,11 @@ MODULES = {
         "methods",
         "operators",
         "places",
+        "selection",
         "tensor",
         "transfer",
         "views",
-    },  # fmt: skip
+    },
     "public": {"", "fft", "linalg", "nn", "random"},
     "cli": {"__main__", "cli"},
 }
