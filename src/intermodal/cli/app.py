@@ -39,43 +39,6 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
-Traceback = Annotated[
-    bool,
-    typer.Option(
-        "--traceback", help=f"Show errors with their traceback, as {TRACEBACK}=1 does.", is_eager=True, callback=_set_traceback
-    ),
-]
-Version = Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_show_version)]
-Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that each engine has to answer.")]
-
-
-@app.callback()
-def _root(version: Version = False, traceback: Traceback = False) -> None:
-    pass
-
-
-@app.command()
-def devices(json: Json = False, timeout: Timeout = TIMEOUT, traceback: Traceback = False) -> None:
-    """List engines and their devices, with memory and dtypes; say what is missing and how to install it."""
-    with _waiting():
-        document = _devices.collect(timeout)
-    _write(document, _devices.show, json)
-
-
-@app.command()
-def doctor(json: Json = False, timeout: Timeout = TIMEOUT, traceback: Traceback = False) -> None:
-    """Run a few ops on every device and check the results; look at threads, settings and releases.
-
-    The exit code is 1 if something is broken.
-    """
-    with _waiting():
-        document = _doctor.collect(timeout)
-    _write(document, _doctor.show, json)
-    if not document["ok"]:
-        raise typer.Exit(1)
-
-
 def _one_of(there: Callable[[], list[str]]) -> dict[str, Any]:
     """What an option needs whose values are known: completion in the shell, and a refusal that lists them."""
 
@@ -91,6 +54,15 @@ def _one_of(there: Callable[[], list[str]]) -> dict[str, Any]:
     return {"callback": check, "autocompletion": complete}
 
 
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Traceback = Annotated[
+    bool,
+    typer.Option(
+        "--traceback", help=f"Show errors with their traceback, as {TRACEBACK}=1 does.", is_eager=True, callback=_set_traceback
+    ),
+]
+Version = Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_show_version)]
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that each engine has to answer.")]
 Engines = Annotated[
     list[str] | None,
     typer.Option("--engine", metavar="ENGINE", help="Only this engine; can be repeated.", **_one_of(names)),
@@ -99,6 +71,32 @@ Families = Annotated[
     list[str] | None,
     typer.Option("--family", metavar="FAMILY", help="Only this family of ops; can be repeated.", **_one_of(_ops.families)),
 ]
+
+
+@app.callback()
+def _root(version: Version = False, traceback: Traceback = False) -> None:
+    pass
+
+
+@app.command()
+def devices(engine: Engines = None, json: Json = False, timeout: Timeout = TIMEOUT, traceback: Traceback = False) -> None:
+    """List engines and their devices, with memory and dtypes; say what is missing and how to install it."""
+    with _waiting():
+        document = _devices.collect(engine or (), timeout)
+    _write(document, _devices.show, json)
+
+
+@app.command()
+def doctor(engine: Engines = None, json: Json = False, timeout: Timeout = TIMEOUT, traceback: Traceback = False) -> None:
+    """Run a few ops on every device and check the results; look at threads, settings and releases.
+
+    The exit code is 1 if something is broken.
+    """
+    with _waiting():
+        document = _doctor.collect(engine or (), timeout)
+    _write(document, _doctor.show, json)
+    if not document["ok"]:
+        raise typer.Exit(1)
 
 
 @app.command()

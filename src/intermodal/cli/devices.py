@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
@@ -11,18 +12,18 @@ from rich.text import Text
 import intermodal as im
 from intermodal.cli import engines
 from intermodal.cli.output import STYLES, console, grid, size
-from intermodal.cli.survey import Answer, ask, names
+from intermodal.cli.survey import Answer, ask
 from intermodal.errors import IntermodalError
 
 __all__ = ["collect", "show"]
 
 
-def collect(timeout: float) -> dict[str, Any]:
+def collect(chosen: Sequence[str], timeout: float) -> dict[str, Any]:
     """The machine form."""
     return {
         "intermodal": im.__version__,
         "default_device": _default(),
-        "engines": [_engine(answer) for answer in ask(engines.devices_of, names(), timeout)],
+        "engines": [_engine(answer) for answer in ask(engines.devices_of, chosen, timeout)],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ import intermodal as im
 from intermodal import config
 from intermodal.cli import probes, threads
 from intermodal.cli.output import STYLES, grid, heading
-from intermodal.cli.survey import Answer, ask, names
+from intermodal.cli.survey import Answer, ask
 from intermodal.cli.versions import known_problems
 from intermodal.errors import IntermodalError
 
@@ -26,9 +26,9 @@ _LIBRARIES: Final = ("numpy", "ml_dtypes", "torch", "jax", "jaxlib", "threadpool
 _ORDER: Final = ("error", "warning", "note")
 
 
-def collect(timeout: float) -> dict[str, Any]:
+def collect(chosen: Sequence[str], timeout: float) -> dict[str, Any]:
     """The machine form; ``ok`` is whether nothing is broken."""
-    answers = ask(probes.examine, names(), timeout)
+    answers = ask(probes.examine, chosen, timeout)
     cores = threads.cores()
     findings = sorted(_findings(answers, os.environ, cores["usable"]), key=lambda f: _ORDER.index(f["severity"]))
     return {
@@ -61,7 +61,8 @@ def _findings(answers: list[Answer], environment: Mapping[str, str], usable: int
             yield _error(
                 f"engine {answer.engine}",
                 answer.reason or "it does not work",
-                "mend or uninstall what provides it; --traceback shows where it broke",
+                (f"try {answer.install}, or uninstall it" if answer.install else "mend or uninstall the library")
+                + "; --traceback shows where it broke",
             )
         for device in answer.facts.get("devices", []):
             yield from _device_findings(answer, device)
@@ -84,14 +85,14 @@ def _device_findings(answer: Answer, device: dict[str, Any]) -> Iterator[dict[st
 
 
 def _settings(answers: list[Answer]) -> Iterator[dict[str, str]]:
-    for name, setting in config.SETTINGS.items():
+    for setting in config.SETTINGS.values():
         try:
             value = setting.get()
         except IntermodalError as error:
             yield _error(setting.variable, str(error), f"unset {setting.variable} or give it a valid value")
             continue
         there = [d["device"] for a in answers for d in a.facts.get("devices", [])]
-        if name == "device" and str(value) not in there:
+        if isinstance(value, im.Device) and value.engine in {a.engine for a in answers} and str(value) not in there:
             yield _error(
                 setting.variable,
                 f"the default device {value} is not there",

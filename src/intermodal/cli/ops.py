@@ -11,7 +11,7 @@ from rich.text import Text
 
 from intermodal.cli import engines
 from intermodal.cli.output import STYLES, grid, heading
-from intermodal.cli.survey import ask, names
+from intermodal.cli.survey import ask
 from intermodal.ops import TABLE
 
 __all__ = ["collect", "families", "show"]
@@ -26,7 +26,7 @@ def families() -> list[str]:
 
 def collect(chosen: Sequence[str], family: Sequence[str], missing: bool, timeout: float) -> dict[str, Any]:
     """The machine form: ops by engine, for all engines that are available or for the chosen ones."""
-    answers = ask(engines.natives_of, list(dict.fromkeys(chosen)) or names(), timeout)
+    answers = ask(engines.natives_of, chosen, timeout)
     support = {a.engine: a.facts["ops"] for a in answers if a.status == "available"}
     listed: list[dict[str, Any]] = [
         {

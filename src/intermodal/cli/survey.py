@@ -11,13 +11,16 @@ import signal
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib import import_module, metadata
 from typing import Any, Final, Literal, TypeAlias
 
-from intermodal.backend import Backend, backend_of, engines
+from intermodal.backend import Backend, backend_of
+from intermodal.backend.plugins import PluginWarning
+from intermodal.backend.registry import EngineInfo, entries
 from intermodal.cli.failures import wants_traceback
 
 __all__ = ["Answer", "Question", "answer", "ask", "names"]
@@ -28,9 +31,8 @@ TIMEOUT: Final = 120.0
 Question: TypeAlias = Callable[[Backend], dict[str, Any]]
 Status: TypeAlias = Literal["available", "missing", "broken"]
 
-# What is listed even when it is not installed: the library that each engine runs on, and what installs it.
+# Our own engines in the order in which they are listed, with the library that each runs on.
 LIBRARIES: Final = {"numpy": "numpy", "meta": "intermodal", "torch": "torch", "jax": "jax"}
-INSTALL: Final = {"torch": 'pip install "intermodal[torch]"', "jax": 'pip install "intermodal[jax]"'}
 
 _CHILD: Final = (
     "import json, sys; job = json.load(sys.stdin); sys.path[:] = job['path']; "
@@ -72,45 +74,52 @@ class Answer:
 
 
 def names() -> list[str]:
-    """The engines to ask: the known ones first, installed or not, then those of plugins."""
-    return [*LIBRARIES, *(e for e in engines() if e not in LIBRARIES)]
+    """The engines that can be asked: ours first, installed or not, then those of plugins."""
+    return list(dict.fromkeys(info.name for info in _listed()))
 
 
-def ask(question: Question, engines: Iterable[str], timeout: float = TIMEOUT) -> list[Answer]:
-    """Put a question to each engine, several at a time."""
+def _listed() -> list[EngineInfo]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PluginWarning)  # a plugin that another one hides is in the list, with the reason
+        found = entries()
+    own = list(LIBRARIES)
+    return sorted(found, key=lambda info: (own.index(info.name) if info.name in own else len(own), info.name))
+
+
+def ask(question: Question, chosen: Sequence[str] = (), timeout: float = TIMEOUT) -> list[Answer]:
+    """Put a question to each engine, or to the chosen ones, several at a time."""
     text = f"{question.__module__}:{question.__qualname__}"
+    asked = [info for info in _listed() if not chosen or info.name in chosen]
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-        answers = list(pool.map(lambda engine: _ask_one(engine, text, timeout), engines))
+        answers = list(pool.map(lambda info: _ask_one(info, text, timeout), asked))
     if wants_traceback():
         for found in answers:
             sys.stderr.write(f"{found.engine}: {found.traceback}\n" if found.traceback else "")
     return answers
 
 
-def _ask_one(engine: str, question: str, timeout: float) -> Answer:
+def _ask_one(info: EngineInfo, question: str, timeout: float) -> Answer:
+    engine, own = info.name, info.name in LIBRARIES
+    version = _version(LIBRARIES.get(engine, info.origin))
+    mend = None if own else info.install or f"pip install --upgrade {info.origin}"
+    if info.reason:  # known without trying
+        return Answer(engine, "broken", version, _plain(info.reason), info.install or None)
     job = json.dumps({"path": [p or os.getcwd() for p in sys.path], "engine": engine, "question": question})
     # -P: the child searches where we search, and not also where it happens to stand.
     command = [sys.executable, "-P", "-c", _CHILD]
-    version = _version(engine)
     try:
         done = subprocess.run(command, input=job, capture_output=True, text=True, errors="replace", timeout=timeout, check=False)  # noqa: S603  # our own interpreter and text
     except subprocess.TimeoutExpired:
-        return Answer(engine, "broken", version, f"it did not answer within {timeout:g} seconds")
+        return Answer(engine, "broken", version, f"it did not answer within {timeout:g} seconds", mend)
     try:
         said = json.loads(done.stdout)
     except ValueError:
-        return Answer(engine, "broken", version, _last_words(done), traceback=done.stderr or None)
+        return Answer(engine, "broken", version, _last_words(done), mend, traceback=done.stderr or None)
     if said["status"] == "available":
         return Answer(engine, "available", version, facts=said["facts"])
-    missing = engine in INSTALL and said["status"] == "missing"
-    return Answer(
-        engine,
-        "missing" if missing else "broken",
-        version,
-        said["reason"],
-        INSTALL[engine] if missing else None,
-        traceback=None if missing else said["traceback"],
-    )
+    if own and said["status"] == "missing":
+        return Answer(engine, "missing", None, said["reason"], f'pip install "intermodal[{engine}]"')
+    return Answer(engine, "broken", version, said["reason"], mend, traceback=said["traceback"])
 
 
 def _last_words(done: subprocess.CompletedProcess[str]) -> str:
@@ -123,12 +132,9 @@ def _last_words(done: subprocess.CompletedProcess[str]) -> str:
     return _plain(f"{how}: {last}" if last else how)
 
 
-def _version(engine: str) -> str | None:
+def _version(distribution: str) -> str | None:
     try:
-        if engine in LIBRARIES:
-            return metadata.version(LIBRARIES[engine])
-        found = metadata.entry_points(group="intermodal.engines", name=engine)
-        return next((e.dist.version for e in found if e.dist is not None), None)
+        return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return None
 
@@ -140,17 +146,11 @@ def answer(engine: str, question: str) -> None:
     module, _, name = question.partition(":")
     said: dict[str, Any]
     try:
-        said = {"status": "available", "facts": getattr(import_module(module), name)(_load(engine))}
+        said = {"status": "available", "facts": getattr(import_module(module), name)(backend_of(engine))}
     except (Exception, SystemExit) as error:  # a plugin may fail in any way, and may even try to end the process
         said = _failure(error)
     with os.fdopen(reply, "w", encoding="utf-8") as out:
         json.dump(said, out)
-
-
-def _load(engine: str) -> Backend:
-    if engine not in engines():
-        raise ModuleNotFoundError(f"no entry point of the group intermodal.engines is named {engine}")
-    return backend_of(engine)
 
 
 def _failure(error: BaseException) -> dict[str, Any]:
