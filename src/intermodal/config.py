@@ -8,6 +8,7 @@ Every setting is read at the moment it is needed, so a changed environment varia
 | ``default_float`` | ``INTERMODAL_DEFAULT_FLOAT`` | dtype of Python floats: ``float32`` (every engine has it) or ``float64`` |
 | ``promotion`` | ``INTERMODAL_PROMOTION`` | ``numpy``: mixed kinds promote as NumPy's do; ``strict``: they raise |
 | ``infer_cache`` | ``INTERMODAL_INFER_CACHE`` | how many answers of shape and dtype rules are kept; 0 keeps none |
+| ``jax_x64`` | ``INTERMODAL_JAX_X64`` | ``1``: the engine jax turns 64-bit dtypes on when it loads, for all of the process's JAX |
 """
 
 from __future__ import annotations
@@ -86,11 +87,16 @@ def _read_count(value: object) -> int:
     return count
 
 
+def _read_switch(value: object) -> bool:
+    return _one_of("0", "1", "False", "True")(str(value)) in ("1", "True")
+
+
 device: Final[Setting[Device]] = Setting("device", "numpy:cpu", as_device)  # type: ignore[arg-type]  # as_device checks its argument itself
 default_float: Final[Setting[dtypes.DType]] = Setting("default_float", "float32", _read_float)
 promotion: Final[Setting[str]] = Setting("promotion", "numpy", _one_of("numpy", "strict"))
 infer_cache: Final[Setting[int]] = Setting("infer_cache", 4096, _read_count)
-SETTINGS: Final[dict[str, Setting[object]]] = {s.name: s for s in (device, default_float, promotion, infer_cache)}  # type: ignore[misc]  # Setting is invariant; the map only reads
+jax_x64: Final[Setting[bool]] = Setting("jax_x64", False, _read_switch)
+SETTINGS: Final[dict[str, Setting[object]]] = {s.name: s for s in (device, default_float, promotion, infer_cache, jax_x64)}  # type: ignore[misc]  # Setting is invariant; the map only reads
 
 
 def _find(name: str) -> Setting[object]:

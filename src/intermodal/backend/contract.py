@@ -148,6 +148,10 @@ class Backend(ABC):
         """What to do about a dtype that the device does not store; the end of the error that says so."""
         return "Cast to a dtype it has, or use another device."
 
+    def flushes_subnormals(self, device: Device) -> bool:
+        """Whether the device takes numbers nearer to 0 than the smallest normal one for 0, in operands and results."""
+        return False
+
     # --- random state ------------------------------------------------------------------------------------------
 
     def seed(self, device: Device, seed: int) -> None:

@@ -41,8 +41,8 @@ PASSED = Outcome("passed")
 class Reference:
     """What the NumPy engine says of a sample: its results or its error, and how they move when the operands do."""
 
-    def __init__(self, row: Op, sample: Sample) -> None:
-        self.row, self.sample = row, sample
+    def __init__(self, row: Op, sample: Sample, *, flushes: bool = False) -> None:
+        self.row, self.sample, self.flushes = row, sample, flushes
         self.error: Exception | None = None
         self.values: list[HostArray] = []
         self._moved: list[list[HostArray]] | None = None
@@ -97,7 +97,8 @@ class Reference:
         known = len(self.values) > i and self.values[i].shape == want.shape
         moved = [m[i] for m in self.moved() if len(m) > i] if known else []
         exact = self.values[i] if known else want
-        return bound(exact, moved, dtypes.as_dtype(want.dtype), self.sample.terms, self.row.family == "elementwise")
+        elementwise = self.row.family == "elementwise"
+        return bound(exact, moved, dtypes.as_dtype(want.dtype), self.sample.terms, elementwise, self.flushes)
 
 
 _WIDER: Final = {

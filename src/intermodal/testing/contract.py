@@ -12,7 +12,7 @@ from intermodal.conversion import asarray
 from intermodal.devices import Device
 from intermodal.dtypes import DType
 from intermodal.errors import CopyRequiredError, ExchangeError, IntermodalError, UnsupportedError
-from intermodal.ops.elementwise import add
+from intermodal.ops.elementwise import add, multiply
 from intermodal.ops.random import uniform
 from intermodal.testing.samples import Draw, HostArray
 
@@ -156,6 +156,14 @@ def _getitem(backend: Backend, device: Device) -> str | None:
     return None
 
 
+def _flushes_subnormals(backend: Backend, device: Device) -> str | None:
+    smallest = asarray(np.full(3, np.finfo(np.float32).smallest_normal), device=device)
+    found = bool((multiply(smallest, 0.5).numpy() == 0).all())
+    if found == backend.flushes_subnormals(device):
+        return None
+    return f"half of the smallest normal number is {'' if found else 'not '}0, but the device says otherwise"
+
+
 def _numbers(device: Device) -> Any:
     return asarray(np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4), device=device)
 
@@ -181,6 +189,7 @@ _METHODS: Final[dict[str, Callable[[Backend, Device], str | None]]] = {
     "transaction": _transaction,
     "staging": _staging,
     "getitem": _getitem,
+    "flushes_subnormals": _flushes_subnormals,
 }
 
 

@@ -142,7 +142,7 @@ def _check_row(report: Report, row: Op, chosen: Sequence[DType], device: Device)
 
 def _check_sample(report: Report, row: Op, dtype: DType, index: int, sample: Sample, device: Device) -> Outcome | None:
     """Check a sample in every layout; the answer is the outcome, or None where the reference computes nothing."""
-    reference = Reference(row, sample)
+    reference = Reference(row, sample, flushes=backend_of(device.engine).flushes_subnormals(device))
     counts = report.count(row.family, dtype.name)
     right = sample.law is None and sample.raises is None and reference.error is None
     turned = right and (not report.quick or dtype.name in TURNED)

@@ -26,7 +26,7 @@ def epsilon(dtype: DType) -> float:
     return finfo(dtype).eps if dtype.is_inexact else 0.0
 
 
-def bound(want: HostArray, moved: Sequence[HostArray], dtype: DType, terms: int, elementwise: bool) -> Any:
+def bound(want: HostArray, moved: Sequence[HostArray], dtype: DType, terms: int, elementwise: bool, flushes: bool = False) -> Any:
     r"""The largest difference from ``want`` that rounding explains.
 
     An implementation is right if its result is the exact one for operands that were each off by a few roundings,
@@ -50,6 +50,7 @@ def bound(want: HostArray, moved: Sequence[HostArray], dtype: DType, terms: int,
         dtype: the result's dtype.
         terms: how many terms meet in one element.
         elementwise: whether each element of the result depends on one element of each operand only.
+        flushes: whether the device declares that it takes subnormal numbers for 0; then each rounding may lose one.
     """
     wide = _wide(want)
     size = _finite(np.abs(wide))
@@ -59,7 +60,8 @@ def bound(want: HostArray, moved: Sequence[HostArray], dtype: DType, terms: int,
             change = np.maximum(change, _finite(np.abs(_wide(other) - wide)))
     if not elementwise and want.size:
         size, change = size.max(), change.max()
-    return (ROUNDINGS + 2 * terms) * (epsilon(dtype) * size + change)
+    lost = finfo(dtype).smallest_normal if flushes and dtype.is_inexact else 0.0
+    return (ROUNDINGS + 2 * terms) * (epsilon(dtype) * size + change + lost)
 
 
 def nudged(array: HostArray, random: np.random.Generator, turn: int) -> HostArray:
