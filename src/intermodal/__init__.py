@@ -10,7 +10,8 @@ Example:
 """
 
 import math as _math
-from typing import Any as _Any, Final as _Final
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any, Final as _Final
 
 from intermodal import (
     backend as backend,
@@ -90,6 +91,32 @@ from intermodal.ops.table import (
 )
 from intermodal.tensor import Tensor as Tensor
 
+if _TYPE_CHECKING:
+    from intermodal.backend import (
+        BackendCapabilities as BackendCapabilities,
+        BackendConfig as BackendConfig,
+        BackendFactory as BackendFactory,
+        BackendMemoryConfig as BackendMemoryConfig,
+        BackendRequirements as BackendRequirements,
+        BackendStatus as BackendStatus,
+        probe as probe,
+    )
+    from intermodal.selection import Candidate as Candidate, Choice as Choice, best as best
+
+# Loaded when asked for: most programs never do, and the import stays light.
+_LATER: _Final = {
+    "backend": (
+        "BackendCapabilities",
+        "BackendConfig",
+        "BackendFactory",
+        "BackendMemoryConfig",
+        "BackendRequirements",
+        "BackendStatus",
+        "probe",
+    ),
+    "selection": ("Candidate", "Choice", "best"),
+}
+
 __version__: _Final = "0.1.0.dev0"
 __array_api_version__: _Final = "2025.12"
 
@@ -101,7 +128,14 @@ pi: _Final = _math.pi
 newaxis: _Final = None
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(name for names in _LATER.values() for name in names)})
+
+
 def __getattr__(name: str) -> _Any:
+    for module, names in _LATER.items():
+        if name in names:
+            return getattr(_import_module(f"intermodal.{module}"), name)
     # An op whose row was written after this module was loaded (by a plugin, say) is found here.
     row = _TABLE.get(name)
     if row is not None and not row.namespace:
