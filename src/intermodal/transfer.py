@@ -75,16 +75,13 @@ def move(x: Tensor, device: DeviceLike, copy: bool | None = None) -> Tensor:
         device: where to.
         copy: True copies always, False never (and raises CopyRequiredError), None where needed.
     """
-    from intermodal.places import place_of
-    from intermodal.tensor import Tensor
-
     target = as_device(device)
     if target is x._place.device and not copy:
         return x
-    made, carry = _decide(x, target, copy)
+    made, carry, place = _decide(x, target, copy)
     if made.copies and copy is False:
         raise CopyRequiredError(f"to: {made.reason} copy=False forbids the copy.")
-    return Tensor(carry(), place_of(target, x._place.dtype))
+    return type(x)(carry(), place)
 
 
 def enter(data: HostArray, place: Place, *, copy: bool | None, fresh: bool = False) -> Array:
@@ -102,15 +99,15 @@ def enter(data: HostArray, place: Place, *, copy: bool | None, fresh: bool = Fal
 # --- the decision ------------------------------------------------------------------------------------------------
 
 
-def _decide(x: Tensor, target: Device, copy: bool | None) -> tuple[Plan, _Carry]:
-    """The plan of a move, and the function that carries it out. The order of the questions is the order of preference."""
+def _decide(x: Tensor, target: Device, copy: bool | None) -> tuple[Plan, _Carry, Place]:
+    """The plan of a move, the function that carries it out, and the place of the result. The questions come in order of preference."""
     from intermodal.places import place_of
 
     place = place_of(target, x._place.dtype)  # raises for a device that is not there or a dtype that it does not store
     source, giver, taker, array = x._place.device, x._place.backend, place.backend, x._data
 
-    def planned(copies: bool, route: Route, reason: str, carry: _Carry) -> tuple[Plan, _Carry]:
-        return Plan(source, target, copies, route, reason), carry
+    def planned(copies: bool, route: Route, reason: str, carry: _Carry) -> tuple[Plan, _Carry, Place]:
+        return Plan(source, target, copies, route, reason), carry, place
 
     if source is target and not copy:
         return planned(False, "same", f"The tensor is on {target} already.", lambda: array)
@@ -133,7 +130,7 @@ def _decide(x: Tensor, target: Device, copy: bool | None) -> tuple[Plan, _Carry]
         return planned(True, "host", reason, lambda: _copy(giver.to_host(array), place, fresh))
     why = "copy=True asks for a copy" if copy else _obstacle(view, taker, target)
     if why is not None:
-        return planned(True, "host", f"{why[0].upper()}{why[1:]}." if copy else f"{why}.", lambda: _copy(view, place, False))
+        return planned(True, "host", f"{why}.", lambda: _copy(view, place, False))
     return planned(False, "share", f"{source} and {target} can use the same host memory.", lambda: _share(view, place))
 
 
