@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from primitives_only import WAYS, open_device
 from scipy import special
 
@@ -216,6 +216,7 @@ def test_shapes_follow_without_data() -> None:
 finite = st.floats(-1e4, 1e4, width=32)
 
 
+@settings(deadline=None)  # a deadline would measure the machine's other load
 @given(st.lists(finite, min_size=1, max_size=20), finite)
 def test_softmax_adds_up_to_one_and_does_not_see_a_shift(values: list[float], shift: float) -> None:
     for way in WAYS:
@@ -227,6 +228,7 @@ def test_softmax_adds_up_to_one_and_does_not_see_a_shift(values: list[float], sh
             np.testing.assert_allclose(im.nn.softmax(x + shift).numpy(), y.numpy(), atol=1e-11)
 
 
+@settings(deadline=None)  # a deadline would measure the machine's other load
 @given(st.lists(finite, min_size=1, max_size=20))
 def test_sigmoid_of_both_signs_adds_up_to_one(values: list[float]) -> None:
     for way in WAYS:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from primitives_only import WAYS, open_device
 from scipy import signal
 
@@ -214,6 +214,7 @@ geometry = st.tuples(
 )
 
 
+@settings(deadline=None)  # a deadline would measure the machine's other load
 @given(st.lists(geometry, min_size=1, max_size=2), st.integers(1, 2), st.integers(0, 99))
 def test_the_derivatives_of_convolution_are_convolutions(axes: list[tuple[int, ...]], groups: int, seed: int) -> None:
     """For y = conv(x, w): <y, g> = <x, dx> = <w, dw>, exactly for integers, with dx and dw from the same two rows."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from primitives_only import WAYS, open_device
 
 import intermodal as im
@@ -96,6 +96,7 @@ def test_overlap_add_refuses_a_length_that_is_too_short(device: im.Device) -> No
         im.nn.overlap_add(im.zeros((3, 2), device=device), axis=0, length=5, step=2)
 
 
+@settings(deadline=None)  # a deadline would measure the machine's other load
 @given(st.integers(1, 4), st.integers(1, 3), st.integers(1, 3), st.integers(0, 4), st.integers(0, 99))
 def test_overlap_add_is_the_adjoint_of_sliding_window(size: int, step: int, dilation: int, more: int, seed: int) -> None:
     """<window(x), y> = <x, overlap(y)> holds exactly for integers."""
