@@ -2,4 +2,6 @@
 
 from __future__ import annotations
 
-DEVICES = ["numpy:cpu"]
+from importlib.util import find_spec
+
+DEVICES = ["numpy:cpu", *(["torch:cpu"] if find_spec("torch") else [])]

@@ -10,6 +10,7 @@ import torch
 from intermodal import dtypes
 from intermodal.devices import Device
 from intermodal.dtypes import DType
+from intermodal.engines.torch.fourbits import from_four_bits, to_four_bits
 from intermodal.engines.torch.natives import INEXACT, TORCH, as_operand, native, on
 from intermodal.errors import IndexRangeError
 from intermodal.ops.manipulation import check_no_copy
@@ -57,6 +58,8 @@ def astype(x: Any, dtype: DType, copy: bool, device: Device) -> Any:
         return x.clone(memory_format=torch.contiguous_format) if copy else x
     if dtype.bits == 8 and dtype.is_floating:
         return _saturating(x, dtype)
+    if dtype.bits == 4:
+        return to_four_bits(x.to(torch.float32) if x.dtype in _FLOAT8 else x, dtype)
     if x.dtype is torch.bool or wanted is not torch.bool:
         return x.to(wanted)
     return x != 0 if x.dtype not in _FLOAT8 else x.to(torch.float32) != 0
@@ -121,7 +124,7 @@ def squeeze(x: Any, axis: Axes) -> Any:
 @native
 def repeat(x: Any, repeats: Any, axis: int | None) -> Any:
     if isinstance(repeats, torch.Tensor):
-        repeats = repeats.to(torch.int64)
+        repeats = from_four_bits(repeats).to(torch.int64)
     return torch.repeat_interleave(_as_bits(x), repeats, dim=axis).view(x.dtype)
 
 
@@ -287,7 +290,7 @@ def _as_bits(x: Any) -> Any:
 
 def _counted(indices: Any, n: int, axis: int, op: str) -> Any:
     """Indices counted from the front; one outside raises here, for a GPU would not raise but fail from then on."""
-    places = indices.to(torch.int64)
+    places = from_four_bits(indices).to(torch.int64)
     if places.numel():
         low, high = (int(v) for v in torch.aminmax(places))
         if low < -n or high >= n or (low < 0 and indices.dtype is torch.uint64):

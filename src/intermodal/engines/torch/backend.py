@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Final
@@ -15,6 +14,7 @@ from intermodal.backend import Backend, DTypeUsage, HostMemory, Native
 from intermodal.backend.memory import MemoryInfo, host_memory
 from intermodal.devices import Device
 from intermodal.dtypes import DType
+from intermodal.engines.torch.fourbits import FOUR_BITS, four_bits
 from intermodal.engines.torch.natives import NATIVES, ONLY, TORCH, as_operand, checked, on, through
 from intermodal.engines.torch.unsigned import UNSIGNED, unsigned
 from intermodal.errors import CopyRequiredError, DTypeError, ExchangeError, ExecutionError, OutOfMemoryError
@@ -33,15 +33,24 @@ _FLOAT8: Final = frozenset((dtypes.float8_e4m3fn, dtypes.float8_e5m2))
 _NARROW: Final = frozenset((dtypes.float16, dtypes.bfloat16))
 _BLAS: Final = frozenset((dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128, dtypes.bfloat16))
 # Metal has no numbers of 64 bits but int64, and PyTorch gives it no wide unsigned ones.
-_NOT_ON_MPS: Final = frozenset((dtypes.float64, dtypes.complex128)) | UNSIGNED | _FLOAT8
+_NOT_ON_MPS: Final = frozenset((dtypes.float64, dtypes.complex128)) | UNSIGNED | _FLOAT8 | FOUR_BITS
 # NumPy knows these by ml_dtypes, PyTorch by its own; what both know are integers of the same size.
 _BITS: Final = {
     torch.bfloat16: (torch.int16, np.dtype(np.int16), dtypes.bfloat16.numpy),
     torch.float8_e4m3fn: (torch.uint8, np.dtype(np.uint8), dtypes.float8_e4m3fn.numpy),
     torch.float8_e5m2: (torch.uint8, np.dtype(np.uint8), dtypes.float8_e5m2.numpy),
-}
+} | {
+    TORCH[d]: (torch.uint8, np.dtype(np.uint8), d.numpy) for d in FOUR_BITS if d in TORCH
+}  # fmt: skip
 _OURS: Final = {kind: dtype for dtype, kind in TORCH.items()}
 _FROM_HOST: Final = {numpy: (bits, kind) for kind, (_, bits, numpy) in _BITS.items()}
+
+
+def _part(array: torch.Tensor, key: Any) -> torch.Tensor:
+    """``array[key]``, but for a second ..., which PyTorch lets pass."""
+    if type(key) is tuple and key.count(...) > 1:
+        raise IndexError("there is more than one ...")
+    return array[key]
 
 
 class TorchBackend(Backend):
@@ -49,7 +58,7 @@ class TorchBackend(Backend):
 
     engine = "torch"
     takes_scalars = True
-    getitem = operator.getitem
+    getitem = _part
     natives = NATIVES
     shares = HostMemory(strides="positive", alignment=1)
     dlpack_kinds: ClassVar[Mapping[str, int]] = {"cuda": 2}
@@ -70,7 +79,7 @@ class TorchBackend(Backend):
     def dtype_usage(self, device: Device, dtype: DType) -> DTypeUsage:
         if dtype not in TORCH or (device.kind == "mps" and dtype in _NOT_ON_MPS):
             return DTypeUsage.NONE
-        if dtype in _FLOAT8 or (device.kind == "mps" and dtype is dtypes.complex64):
+        if dtype in _FLOAT8 or dtype in FOUR_BITS or (device.kind == "mps" and dtype is dtypes.complex64):
             return DTypeUsage.STORAGE
         fast = dtype in _BLAS or (dtype is dtypes.float16 and device.kind != "cpu")
         return DTypeUsage.GENERAL | DTypeUsage.ACCELERATED if fast else DTypeUsage.GENERAL
@@ -79,6 +88,8 @@ class TorchBackend(Backend):
         function = self.natives.get(row.name)
         if function is None or (row.name in ONLY and dtype not in ONLY[row.name]):
             return None
+        if dtype in FOUR_BITS:
+            return four_bits(row.name, function, dtype)
         if dtype in UNSIGNED:
             return unsigned(row.name, function, dtype)
         if dtype in _NARROW and row.namespace in ("linalg", "fft") and not row.movement:
@@ -117,8 +128,8 @@ class TorchBackend(Backend):
             raise ExchangeError("asarray: the torch tensor requires grad, and its graph ends here. Pass x.detach().")
         if array.layout is not torch.strided:
             raise ExchangeError(f"asarray: a torch tensor of layout {array.layout} is no plain array. Pass x.to_dense().")
-        device = Device(f"torch:{array.device.type}:{array.device.index or 0}")
-        if device not in self.devices():
+        device = _CPU if array.is_cpu else Device(f"torch:{array.device.type}:{array.device.index or 0}")
+        if device is not _CPU and device not in self.devices():
             raise ExchangeError(f"asarray: a torch tensor on {array.device} cannot become a tensor. Pass x.cpu().")
         dtype = _OURS.get(array.dtype)
         if dtype is None:

@@ -47,8 +47,12 @@ def diagonal(x: Any, offset: int) -> Any:
 
 @native
 def vector_norm(x: Any, axis: tuple[int, ...], keepdims: bool, ord: float) -> Any:
+    if x.dtype.is_complex:
+        x = torch.abs(x)  # PyTorch warns of a cast where ord is 0
     if not axis:  # PyTorch takes no axes for all of them
         return torch.linalg.vector_norm(x[..., None], ord, dim=-1)
+    if x.numel() == 0 and ord > 0:
+        return x.sum(axis, keepdim=keepdims)  # the norm of nothing, which PyTorch does not have for all orders
     return torch.linalg.vector_norm(x, ord, dim=axis, keepdim=keepdims)
 
 

@@ -17,8 +17,8 @@ __all__ = ["FLOATS", "INEXACT", "NATIVES", "ONLY", "TORCH", "WIDE", "as_operand"
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-TORCH: Final = {d: getattr(torch, d.name) for d in dtypes.ALL if d.bits >= 8}
-"""Our dtypes as PyTorch's. It has no integers of 4 bits that could be read back."""
+TORCH: Final = {d: getattr(torch, d.name) for d in dtypes.ALL if hasattr(torch, d.name)}
+"""Our dtypes as PyTorch's; older ones have no names for integers of 4 bits."""
 FLOATS: Final = frozenset((dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64))
 WIDE: Final = frozenset((dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128))
 INEXACT: Final = FLOATS | WIDE

@@ -38,7 +38,11 @@ def elu(x: Any, alpha: float) -> Any:
 
 @native(only=FLOATS)
 def gelu(x: Any, approximate: str) -> Any:
-    return functional.gelu(x, approximate=approximate)
+    if approximate == "tanh":
+        return functional.gelu(x, approximate="tanh")
+    # PyTorch's own adds 1 to erf, which leaves nothing of the lower tail; in a narrow dtype the tail's argument would round.
+    wide = x.to(torch.float32) if x.itemsize < 4 else x
+    return (torch.erfc(wide * -math.sqrt(0.5)) * (wide * 0.5)).to(x.dtype)
 
 
 @native(only=FLOATS)
