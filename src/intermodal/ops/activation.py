@@ -43,7 +43,7 @@ def relu6(x: Tensor, /) -> Tensor:
 @op(infer=elementwise(FLOAT), namespace="nn")
 def leaky_relu(x: Tensor, /, *, negative_slope: float = 0.01) -> Tensor:
     """The number where it is positive, else a fraction of it."""
-    return where(less(x, 0.0), multiply(x, negative_slope), x)
+    return where(greater(x, 0.0), x, multiply(x, negative_slope))
 
 
 def _infer_prelu(x: Spec, weight: Spec) -> Inferred:
@@ -60,7 +60,7 @@ def _infer_prelu(x: Spec, weight: Spec) -> Inferred:
 def prelu(x: Tensor, /, weight: Tensor) -> Tensor:
     """The number where it is positive, else a learned fraction of it: one for all, or one for each channel (axis 1)."""
     slope = reshape(weight, () if weight.size == 1 else (1, -1, *(1,) * (x.ndim - 2)))
-    return where(less(x, 0.0), multiply(x, slope), x)
+    return where(greater(x, 0.0), x, multiply(x, slope))
 
 
 @op(infer=elementwise(FLOAT), namespace="nn")
