@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import torch
 
-from intermodal.engines.torch.natives import FLOATS, INEXACT, NATIVES, ONLY, as_operand, native
+from intermodal.engines.torch.natives import FLOATS, INEXACT, NATIVES, ONLY, as_operand, lifting, native
 from intermodal.errors import ExecutionError
 
 __all__: list[str] = []
@@ -28,6 +28,19 @@ _SAME: Final[dict[str, Any]] = {
     "isnan": torch.isnan, "isinf": torch.isinf, "isfinite": torch.isfinite, "complex": torch.complex,
 }  # fmt: skip
 NATIVES.update(_SAME)
+for _name in (
+    "maximum",
+    "minimum",
+    "logaddexp",
+    "hypot",
+    "atan2",
+    "copysign",
+    "nextafter",
+    "logical_and",
+    "logical_or",
+    "logical_xor",
+):
+    NATIVES[_name] = lifting(_SAME[_name])
 
 
 @native
@@ -119,14 +132,13 @@ def acos(x: Any) -> Any:
 
 
 @native
+@lifting
 def floor_divide(x1: Any, x2: Any) -> Any:
-    like = x1 if isinstance(x1, torch.Tensor) else x2
-    if not like.dtype.is_floating_point:
-        return _divide_integers(as_operand(x1, like), as_operand(x2, like))
-    result = torch.floor_divide(as_operand(x1, like), x2)
+    if not x1.dtype.is_floating_point:
+        return _divide_integers(x1, x2)
     # PyTorch gives NaN where the quotient is infinite or an infinite divisor leaves -0 or -1; the standard rounds the quotient.
-    odd = torch.isinf(as_operand(x1, like)) | torch.isinf(as_operand(x2, like))
-    return torch.where(odd, torch.floor(torch.divide(x1, x2)), result)
+    odd = torch.isinf(x1) | torch.isinf(x2)
+    return torch.where(odd, torch.floor(torch.divide(x1, x2)), torch.floor_divide(x1, x2))
 
 
 def _divide_integers(x1: Any, x2: Any) -> Any:
@@ -137,10 +149,9 @@ def _divide_integers(x1: Any, x2: Any) -> Any:
 
 
 @native
+@lifting
 def remainder(x1: Any, x2: Any) -> Any:
-    like = x1 if isinstance(x1, torch.Tensor) else x2
-    x1, x2 = as_operand(x1, like), as_operand(x2, like)
-    if like.dtype.is_floating_point:
+    if x1.dtype.is_floating_point:
         result = torch.remainder(x1, x2)
         return torch.where(result == 0, torch.copysign(result, x2), result)  # a zero has the divisor's sign
     odd = (x2 == 0) | (x2 == -1) if x2.dtype.is_signed else x2 == 0

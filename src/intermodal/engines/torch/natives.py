@@ -13,7 +13,7 @@ from intermodal.backend import Native
 from intermodal.devices import Device
 from intermodal.dtypes import DType
 
-__all__ = ["FLOATS", "INEXACT", "NATIVES", "ONLY", "TORCH", "WIDE", "as_operand", "checked", "native", "on", "through"]
+__all__ = ["FLOATS", "INEXACT", "NATIVES", "ONLY", "TORCH", "WIDE", "as_operand", "checked", "lifting", "native", "on", "through"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -54,10 +54,26 @@ def as_operand(value: Any, like: torch.Tensor) -> torch.Tensor:
     """A tensor as it is; a Python scalar as a 0-d tensor of another's dtype. One beyond a float's range is infinite."""
     if isinstance(value, torch.Tensor):
         return value
-    if like.dtype.is_floating_point or like.dtype.is_complex:
+    try:
+        return torch.scalar_tensor(value, dtype=like.dtype, device=like.device)
+    except RuntimeError:
+        if not like.dtype.is_floating_point and not like.dtype.is_complex:
+            raise
         wide = torch.complex128 if like.dtype.is_complex else torch.float64
-        return torch.tensor(value, dtype=wide).to(like.dtype).to(like.device)
-    return torch.full((), value, dtype=like.dtype, device=like.device)
+        return torch.scalar_tensor(value, dtype=wide).to(like.dtype).to(like.device)
+
+
+def lifting(function: Native) -> Native:
+    """A function of two tensors that takes a scalar in place of one."""
+
+    @wraps(function)
+    def lifted(x1: Any, x2: Any) -> Any:
+        if type(x1) is torch.Tensor and type(x2) is torch.Tensor:
+            return function(x1, x2)
+        like = x1 if isinstance(x1, torch.Tensor) else x2
+        return function(as_operand(x1, like), as_operand(x2, like))
+
+    return lifted
 
 
 def checked(function: Native, dtype: DType) -> Native:
