@@ -274,3 +274,12 @@ def test_free_memory_that_nobody_can_tell_is_not_taken_for_enough() -> None:
     assert unknown.unmet(BackendRequirements(min_free_memory=1)) == (
         "1 bytes must be free, and the engine cannot tell how many are",
     )
+
+
+def test_a_dtype_that_is_not_stored_comes_with_the_engines_advice(make: Make) -> None:
+    narrow = make(
+        "narrow",
+        dtype_usage=lambda self, device, dtype: DTypeUsage.NONE if dtype is im.float64 else DTypeUsage.GENERAL,
+        advice=lambda self, device, dtype: "Turn wide dtypes on.",
+    )
+    assert im.probe(narrow, dtypes=["float64"]).reasons == {im.float64: "narrow:cpu does not store it. Turn wide dtypes on"}

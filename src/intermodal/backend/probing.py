@@ -122,7 +122,7 @@ def _dtype_support(device: Device, dtype: DType) -> tuple[DTypeUsage, str]:
         backend = check_device(device)
         declared = backend.dtype_usage(device, dtype)
         if DTypeUsage.STORAGE not in declared:
-            return found, f"{device} does not store it"
+            return found, f"{device} does not store it. {backend.advice(device, dtype)}".removesuffix(".")
         data = np.ones(3, dtype.numpy)
         back = backend.to_host(backend.from_host(data, device))
         if back.dtype != data.dtype or back.tobytes() != data.tobytes():
