@@ -57,12 +57,10 @@ def _one_of(there: Callable[[], list[str]]) -> dict[str, Any]:
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Traceback = Annotated[
     bool,
-    typer.Option(
-        "--traceback", help=f"Show errors with their traceback, as {TRACEBACK}=1 does.", is_eager=True, callback=_set_traceback
-    ),
+    typer.Option("--traceback", help=f"Show tracebacks of errors; or set {TRACEBACK}=1.", is_eager=True, callback=_set_traceback),
 ]
 Version = Annotated[bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_show_version)]
-Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds that each engine has to answer.")]
+Timeout = Annotated[float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Time that each engine has to answer.")]
 Engines = Annotated[
     list[str] | None,
     typer.Option("--engine", metavar="ENGINE", help="Only this engine; can be repeated.", **_one_of(names)),

@@ -111,7 +111,7 @@ def show(document: dict[str, Any], out: Console) -> None:
         [
             ("intermodal", document["intermodal"]),
             ("python", f"{document['python']} on {document['system']} {document['machine']}"),
-            ("libraries", ", ".join(f"{name} {version}" for name, version in document["libraries"].items())),
+            *document["libraries"].items(),
         ],
         indent=0,
     )
@@ -146,7 +146,8 @@ def _devices(engines: list[dict[str, Any]]) -> Iterator[tuple[str, str, str]]:
                 f"{device['name']}: {counted} in {device['seconds']:.1f} s",
             )
         if engine["status"] != "available":
-            yield engine["engine"], engine["status"], engine["reason"] + (f": {engine['install']}" if engine["install"] else "")
+            mend = f": {engine['install']}" if engine["status"] == "missing" else ""  # what is broken is among the findings
+            yield engine["engine"], engine["status"], engine["reason"] + mend
         elif not engine["devices"]:
             yield engine["engine"], "missing", "the engine works, but finds no device here"
 
@@ -164,5 +165,5 @@ def _threads(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         found = dict.fromkeys(f"{p['threads']} of {p['library']}" for p in pools["found"] or ())
         alike.setdefault(", ".join(found), []).append(engine)
     yield from ((f"pools with {', '.join(engines)}", text) for text, engines in alike.items() if text)
-    if all(pools["found"] is None for pools in document["pools"].values()):
+    if any(pools["found"] is None for pools in document["pools"].values()):
         yield "pools", "not known: threadpoolctl is not installed"
