@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from matrix import DEVICES
 
 import intermodal as im
+
+# A time limit for one example says more about the machine's load than about the code. Where the suite decides what lands, the
+# examples are the same in each run; on a developer's machine they are new ones.
+settings.register_profile("steady", deadline=None, derandomize=True)
+settings.register_profile("new examples", deadline=None)
+settings.load_profile("steady" if os.environ.get("CI") else "new examples")
 
 
 @pytest.fixture(params=DEVICES)
