@@ -111,8 +111,8 @@ class NamespaceInfo:
         return default_device()
 
     def devices(self) -> tuple[Device, ...]:
-        """The devices of all engines that are loaded by default and hold data."""
-        return tuple(backend_of("numpy").devices())
+        """The devices of NumPy, which is always there, and those of the default device's engine."""
+        return tuple(d for engine in dict.fromkeys(("numpy", default_device().engine)) for d in backend_of(engine).devices())
 
     def default_dtypes(self, *, device: DeviceLike | None = None) -> dict[str, DType]:
         """The dtypes that Python numbers get."""

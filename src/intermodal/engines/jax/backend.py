@@ -120,6 +120,8 @@ class JaxBackend(Backend):
         return int(kind), int(index)
 
     def to_dlpack(self, array: Any, **options: Any) -> object:
+        if (options.get("max_version") or (1,))[0] < 1:
+            options = {**options, "max_version": None}  # JAX has one form without a version and refuses to call it by a number
         try:
             return array.__dlpack__(**options)
         except (BufferError, RuntimeError, TypeError, ValueError, NotImplementedError) as error:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import inf, nan, pi
 from typing import Any, Final
 
 import jax
@@ -18,15 +20,58 @@ __all__: list[str] = []
 _SAME: Final = (
     "add subtract multiply negative equal not_equal less less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor "
     "bitwise_invert bitwise_left_shift bitwise_right_shift logical_and logical_or logical_xor logical_not maximum minimum "
-    "square abs sign signbit copysign nextafter isnan isinf isfinite conj real imag"
+    "square abs signbit copysign nextafter isnan isinf isfinite conj real imag"
 )
 _WIDE: Final = (
     "exp expm1 log log1p log2 log10 logaddexp sqrt hypot sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh atan2"
 )
+# Where JAX's complex functions miss the standard's table at infinities and NaN: for the parts a and b of x, rows of a
+# condition and the parts of the result there.
+_EDGES: Final[dict[str, Callable[[Any, Any], list[tuple[Any, Any, Any]]]]] = {
+    "exp": lambda a, b: [(_odd(b) & (a == -inf), 0, 0), (_odd(b) & (a == inf), inf, nan)],
+    "expm1": lambda a, b: [(_odd(b) & (a == -inf), -1, 0), (_odd(b) & (a == inf), inf, nan)],
+    "cosh": lambda a, b: [(_odd(b) & (a == 0), nan, 0), (_odd(b) & jnp.isinf(a), inf, nan)],
+    "sinh": lambda a, b: [(_odd(b) & (a == 0), a, nan), (_odd(b) & jnp.isinf(a), a, nan)],
+    "tanh": lambda a, b: [(_odd(b) & (a == 0), a, nan)],
+    "sqrt": lambda a, b: [(jnp.isnan(b) & (a == -inf), nan, inf), (jnp.isnan(b) & (a == inf), inf, nan)],
+    "log": lambda a, b: [(_infinite_and_nan(a, b), inf, nan)],
+    "log1p": lambda a, b: [(_infinite_and_nan(a, b), inf, nan)],
+    "acos": lambda a, b: [(jnp.isnan(b) & jnp.isfinite(a), jnp.where(a == 0, pi / 2, nan), nan)],
+    "acosh": lambda a, b: [(jnp.isnan(b) & jnp.isfinite(a), nan, jnp.where(a == 0, pi / 2, nan))],
+    "asinh": lambda a, b: [(jnp.isnan(a) & (b == 0), nan, b)],
+    "atanh": lambda a, b: [
+        (jnp.isnan(b), jnp.where((a == 0) | jnp.isinf(a), jnp.copysign(0, a), nan), nan),
+        (jnp.isnan(a) & jnp.isfinite(b), nan, nan),
+    ],
+}
+
+
+def _odd(x: Any) -> Any:
+    return ~jnp.isfinite(x)
+
+
+def _infinite_and_nan(a: Any, b: Any) -> Any:
+    return (jnp.isinf(a) & jnp.isnan(b)) | (jnp.isnan(a) & jnp.isinf(b))
+
+
+def _to_the_edges(name: str) -> Callable[[Any], Any]:
+    function: Callable[[Any], Any] = getattr(jnp, name)
+
+    def complete(x: Any) -> Any:
+        result = function(x)
+        if jnp.iscomplexobj(x):
+            for where, first, second in _EDGES[name](jnp.real(x), jnp.imag(x)):
+                parts = (jnp.broadcast_to(jnp.asarray(p, result.real.dtype), result.shape) for p in (first, second))
+                result = jnp.where(where, jax.lax.complex(*parts), result)
+        return result
+
+    return complete
+
+
 for _name in _SAME.split():
     NATIVES[_name] = jax.jit(getattr(jnp, _name))
 for _name in _WIDE.split():
-    NATIVES[_name] = jax.jit(wide(getattr(jnp, _name)))
+    NATIVES[_name] = jax.jit(wide(_to_the_edges(_name) if _name in _EDGES else getattr(jnp, _name)))
 
 
 def _is_integer(x: Any) -> bool:
@@ -60,6 +105,11 @@ def round_(x: Any, decimals: int) -> Any:
     rest = x - below * unit
     up = (rest > unit - rest) | ((rest == unit - rest) & (below % 2 == 1))
     return (below + up) * unit
+
+
+@compiled
+def sign(x: Any) -> Any:
+    return jnp.where(x == 0, jnp.zeros((), x.dtype), jnp.sign(x))  # of -0 it is 0
 
 
 @compiled
