@@ -23,7 +23,7 @@ from intermodal.ops.table import Op, Spec
 
 __all__ = ["TorchBackend"]
 
-for _family in ("arrays", "elementwise", "linalg", "nn", "random"):
+for _family in ("arrays", "elementwise", "linalg", "nn", "pooling", "random"):
     import_module(f"intermodal.engines.torch.{_family}")  # which collects its natives
 
 HostArray = np.ndarray[Any, Any]
@@ -91,7 +91,7 @@ class TorchBackend(Backend):
         if dtype in FOUR_BITS:
             return four_bits(row.name, function, dtype)
         if dtype in UNSIGNED:
-            return unsigned(row.name, function, dtype)
+            function = unsigned(row.name, function, dtype)
         if dtype in _NARROW and row.namespace in ("linalg", "fft") and not row.movement:
             return through(function, TORCH[dtype], torch.float32)
         if dtype.is_integer and type(row.infer) is Elementwise and len(row.tensor_params) == 2:

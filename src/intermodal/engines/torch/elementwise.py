@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import torch
 
-from intermodal.engines.torch.natives import FLOATS, INEXACT, NATIVES, ONLY, as_operand, lifting, native
+from intermodal.engines.torch.natives import FLOATS, INEXACT, NATIVES, ONLY, TORCH, as_operand, lifting, native
+from intermodal.engines.torch.unsigned import UNSIGNED
 from intermodal.errors import ExecutionError
 
 __all__: list[str] = []
@@ -92,7 +93,7 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
     return torch.where(condition, as_operand(x1, like), as_operand(x2, like))
 
 
-@native
+@native(only=frozenset(TORCH) - UNSIGNED)  # whose bounds may be of another dtype, and order differently
 def clip(x: Any, min: Any, max: Any) -> Any:
     if not isinstance(min, torch.Tensor) and not isinstance(max, torch.Tensor):
         return x if min is None and max is None else torch.clamp(x, min, max)
@@ -142,10 +143,8 @@ def floor_divide(x1: Any, x2: Any) -> Any:
 
 
 def _divide_integers(x1: Any, x2: Any) -> Any:
-    """The quotient; 0 for a divisor of 0, as NumPy has it. PyTorch raises there, and the smallest number by -1 ends the process."""
-    odd = (x2 == 0) | (x2 == -1) if x2.dtype.is_signed else x2 == 0
-    result = torch.floor_divide(x1, torch.where(odd, 1, x2))
-    return torch.where(odd, torch.where(x2 == 0, 0, torch.negative(x1)), result)
+    """The quotient; 0 for a divisor of 0, as NumPy has it and where PyTorch raises."""
+    return torch.where(x2 == 0, 0, torch.floor_divide(x1, torch.where(x2 == 0, 1, x2)))
 
 
 @native
@@ -154,8 +153,7 @@ def remainder(x1: Any, x2: Any) -> Any:
     if x1.dtype.is_floating_point:
         result = torch.remainder(x1, x2)
         return torch.where(result == 0, torch.copysign(result, x2), result)  # a zero has the divisor's sign
-    odd = (x2 == 0) | (x2 == -1) if x2.dtype.is_signed else x2 == 0
-    return torch.where(odd, 0, torch.remainder(x1, torch.where(odd, 1, x2)))
+    return torch.where(x2 == 0, 0, torch.remainder(x1, torch.where(x2 == 0, 1, x2)))  # likewise
 
 
 @native

@@ -45,15 +45,12 @@ def unsigned(name: str, function: Native, dtype: DType) -> Native:
     if dtype is dtypes.uint64 and name in _OWN:
         function = _OWN[name]
     wanted = TORCH[dtype]
-    limit = torch.iinfo(wanted).max
     narrow = dtype is not dtypes.uint64
     where = _INDICES.get(name, -1)
 
-    def widen(value: Any, turn: bool) -> Any:
+    def widen(value: Any, turn: bool, device: Any) -> Any:
         if type(value) is int:
-            if not 0 <= value <= limit:
-                raise OverflowError(f"{value} does not fit {dtype}")
-            value = torch.full((), value, dtype=wanted)
+            value = torch.full((), value, dtype=wanted, device=device)
         if not isinstance(value, torch.Tensor) or value.dtype is not wanted:
             return value
         wide = value.to(torch.int64) if narrow else value.view(torch.int64)
@@ -68,7 +65,8 @@ def unsigned(name: str, function: Native, dtype: DType) -> Native:
     @wraps(function)
     def through_int64(*arrays: Any, **attrs: Any) -> Any:
         turn = not narrow and (name in _ORDERED or attrs.get("mode") in ("minimum", "maximum"))
-        wide = [widen(a, turn and i != where) for i, a in enumerate(arrays)]
+        device = next(a.device for a in arrays if isinstance(a, torch.Tensor))
+        wide = [widen(a, turn and i != where, device) for i, a in enumerate(arrays)]
         return back(function(*wide, **attrs), turn)
 
     return through_int64
