@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,13 @@ from hypothesis import settings
 from matrix import DEVICES
 
 import intermodal as im
+
+# JAX has 64-bit dtypes only where it is told so before it loads; what it does without them is tested in processes of their own.
+os.environ.setdefault("INTERMODAL_JAX_X64", "1")
+# It compiles each op for each shape and dtype. What one run has compiled, the next one reads: a tenth of the time.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
 
 # A time limit for one example says more about the machine's load than about the code. Where the suite decides what lands, the
 # examples are the same in each run; on a developer's machine they are new ones.

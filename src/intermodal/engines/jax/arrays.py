@@ -146,7 +146,9 @@ def squeeze(x: Any, axis: Shape) -> Any:
 def repeat(x: Any, repeats: Any, axis: int | None) -> Any:
     if axis is None:
         x, axis = _reshape(x, shape=(x.size,)), 0
-    index = np.repeat(np.arange(x.shape[axis]), np.asarray(repeats))  # how many there are is known on the host only
+    index = np.repeat(
+        np.arange(x.shape[axis]), repeats if isinstance(repeats, int) else memory.read(repeats)
+    )  # how many there are is known on the host only
     return _take(x, index.astype(index_dtype()), axis=axis)
 
 
@@ -296,7 +298,7 @@ def searchsorted(x1: Any, x2: Any, sorter: Any, side: str) -> Any:
 def nonzero(x: Any) -> Any:
     # How many there are is known on the host only, and a compiled search would be another for every number.
     (device,) = x.devices()
-    return tuple(jax.device_put(host_memory.aligned_copy(found), device) for found in np.nonzero(np.asarray(x)))
+    return tuple(jax.device_put(host_memory.aligned_copy(found), device) for found in np.nonzero(memory.read(x)))
 
 
 # --- gathering ---------------------------------------------------------------------------------------------------
@@ -304,7 +306,7 @@ def nonzero(x: Any) -> Any:
 
 
 def _check_range(indices: Any, n: int, axis: int, op: str) -> None:
-    host = np.asarray(indices)
+    host = memory.read(indices)
     if host.size and not (-n <= host.min() and host.max() < n):
         wrong = host.min() if host.min() < -n else host.max()
         raise IndexRangeError(f"{op}: index {wrong} is out of range for axis {axis} of size {n}. It must lie in [-{n}, {n - 1}].")

@@ -87,7 +87,7 @@ class JaxBackend(Backend):
         return memory.enter(aligned_copy(data) if copy else data, device)
 
     def to_host(self, array: Any) -> np.ndarray[Any, Any]:
-        return _waited("to_host", lambda: np.asarray(array))
+        return _waited("to_host", lambda: memory.read(array))
 
     def host_view(self, array: Any) -> np.ndarray[Any, Any] | None:
         if memory.device_of(array).kind != "cpu":
@@ -113,7 +113,7 @@ class JaxBackend(Backend):
         return memory.settled(array, device), device, dtype
 
     def transaction(self, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-        return _waited("read", lambda: list(jax.device_get(list(arrays))))
+        return _waited("read", lambda: list(jax.device_get(jax.block_until_ready(list(arrays)))))
 
     def dlpack_device(self, array: Any) -> tuple[int, int]:
         kind, index = array.__dlpack_device__()
@@ -122,6 +122,7 @@ class JaxBackend(Backend):
     def to_dlpack(self, array: Any, **options: Any) -> object:
         if (options.get("max_version") or (1,))[0] < 1:
             options = {**options, "max_version": None}  # JAX has one form without a version and refuses to call it by a number
+        _waited("__dlpack__", array.block_until_ready)
         try:
             return array.__dlpack__(**options)
         except (BufferError, RuntimeError, TypeError, ValueError, NotImplementedError) as error:
@@ -150,7 +151,7 @@ class JaxBackend(Backend):
         try:
             return super().execute(row, [_sized(a, x64) if type(a) is int else a for a in arrays], attrs, outputs, native)
         except ExecutionError as error:
-            if "RESOURCE_EXHAUSTED" in error.reason:
+            if _is_memory(error.reason):
                 raise OutOfMemoryError(
                     f"{row.name}: JAX has no memory for {', '.join(f'shape {s.shape} of {s.dtype}' for s in outputs)}. Free tensors or work in smaller pieces.",
                     reason=error.reason,
@@ -185,10 +186,14 @@ def _sized(value: int, x64: bool) -> Any:
     return value if -(2**bits) <= value < 2**bits else (np.uint64 if x64 else np.uint32)(value)
 
 
+def _is_memory(reason: str) -> bool:
+    return "RESOURCE_EXHAUSTED" in reason or "Out of memory" in reason  # an op that depends on the failed one has the text only
+
+
 def _waited(what: str, read: Callable[[], T]) -> T:
     """Wait for results; work that failed on the device says so here."""
     try:
         return read()
     except jax.errors.JaxRuntimeError as error:
-        kind = OutOfMemoryError if "RESOURCE_EXHAUSTED" in str(error) else ExecutionError
+        kind = OutOfMemoryError if _is_memory(str(error)) else ExecutionError
         raise kind(f"{what}: jax failed to compute what is read: {error}", reason=str(error)) from error

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from intermodal.engines.jax import memory
 from intermodal.engines.jax.natives import NATIVES, compiled, native, quotient, wide
 from intermodal.errors import ExecutionError
 
@@ -201,7 +202,7 @@ _power: Final = jax.jit(wide(jnp.pow))
 @native
 def pow_(x1: Any, x2: Any) -> Any:
     signed = (isinstance(x2, int) and _is_integer(x1)) or (hasattr(x2, "dtype") and x2.dtype.kind == "i")
-    if signed and np.min(np.asarray(x2), initial=0) < 0:
+    if signed and np.min(x2 if isinstance(x2, int) else memory.read(x2), initial=0) < 0:
         raise ExecutionError(
             "pow: an integer to a negative power is no integer. Cast the base to a float first, with im.astype(x, im.float64)."
         )

@@ -10,7 +10,7 @@ import numpy as np
 
 from intermodal.devices import Device
 
-__all__ = ["device_of", "devices", "enter", "settled", "shares"]
+__all__ = ["device_of", "devices", "enter", "read", "settled", "shares"]
 
 
 @lru_cache(maxsize=1)
@@ -37,11 +37,17 @@ def enter(host: np.ndarray[Any, Any], device: Device) -> Any:
     return jax.device_put(host, devices()[device])
 
 
+def read(array: Any) -> np.ndarray[Any, Any]:
+    """An array's data on the host. It is waited for first: JAX ends the process where work has failed that it did not wait for."""
+    return np.asarray(array.block_until_ready())
+
+
 def settled(array: jax.Array, device: Device) -> jax.Array:
     """A user's array with its dtype and device for good: JAX gives way with what has them only by default. Its memory stays."""
-    if array.weak_type:
-        array = jax.lax.convert_element_type(array, array.dtype)
-    return array if array.committed else jax.device_put(array, devices()[device])
+    if array.committed and not array.weak_type:
+        return array
+    place = jax.sharding.SingleDeviceSharding(devices()[device])
+    return jax.make_array_from_single_device_arrays(array.shape, place, [array])
 
 
 def shares(array: Any, host: np.ndarray[Any, Any]) -> bool:
