@@ -87,13 +87,17 @@ def test_a_case_that_is_not_there_is_refused() -> None:
         case("add", "float32", 999)
 
 
+# The layouts that an engine's memory can have: PyTorch has no negative strides, JAX only C order.
+LAYOUTS = {"numpy": ("reversed", "strided"), "torch": ("strided",)}
+
+
 @pytest.mark.parametrize("layout", ["plain", "reversed", "strided"])
 @pytest.mark.parametrize("shape", [(), (5,), (3, 4), (2, 0, 3), (2, 3, 4)])
 def test_a_layout_changes_the_memory_and_not_the_values(device: im.Device, layout: str, shape: tuple[int, ...]) -> None:
     x = np.arange(np.prod(shape, dtype=int), dtype=np.float32).reshape(shape)
     (tensor,), _ = on(TABLE["exp"], call(x), device, layout)
     np.testing.assert_array_equal(tensor.numpy(), x)
-    if layout != "plain" and x.size > 1:
+    if layout in LAYOUTS.get(device.engine, ()) and x.size > 1:
         assert tensor.numpy().strides != x.strides
 
 

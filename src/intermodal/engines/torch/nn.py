@@ -143,19 +143,7 @@ def linear(x: Any, weight: Any, bias: Any) -> Any:
     return functional.linear(x, weight, bias)
 
 
-# --- normalization and attention ---------------------------------------------------------------------------------
-
-
-@native(only=FLOATS)
-def layer_norm(x: Any, weight: Any, bias: Any, axis: tuple[int, ...], eps: float) -> Any:
-    last = tuple(range(x.ndim - len(axis), x.ndim))  # the kernel takes the last axes
-    result = functional.layer_norm(x if axis == last else x.movedim(axis, last), [x.shape[a] for a in axis], weight, bias, eps)
-    return result if axis == last else result.movedim(last, axis)
-
-
-@native(only=FLOATS)
-def group_norm(x: Any, weight: Any, bias: Any, num_groups: int, eps: float) -> Any:
-    return functional.group_norm(x, num_groups, weight, bias, eps) if x.numel() else x
+# --- attention ---------------------------------------------------------------------------------------------------
 
 
 @native(only=FLOATS)
@@ -173,26 +161,32 @@ def attention(
     queries, keys = query.shape[-2], key.shape[-2]
     behind = keys - queries if causal_alignment == "bottom_right" else 0
     plain = mask is None and bias is None and behind == 0  # the kernel's own causal mask starts at the first key
-    if is_causal and not (plain and softcap is None):
+    if is_causal:
         seen = torch.ones((queries, keys), dtype=torch.bool, device=query.device).tril(behind)
         mask = seen if mask is None else mask & seen
     if softcap is not None:
-        return _capped_attention(query, key, value, mask, bias, scale, softcap)
-    if bias is not None:
-        mask = bias if mask is None else torch.where(mask, bias, -math.inf)
+        return _attention_in_steps(query, key, value, mask, bias, scale, softcap)
+    added = mask if bias is None else bias if mask is None else torch.where(mask, bias, -math.inf)
     batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
-    query, key, value = (a.expand(*batch, *a.shape[-3:]) for a in (query, key, value))
-    return functional.scaled_dot_product_attention(
-        query, key, value, mask, 0.0, is_causal and plain, scale=scale, enable_gqa=query.shape[-3] != key.shape[-3]
+    q, k, v = (a.expand(*batch, *a.shape[-3:]) for a in (query, key, value))
+    causal = is_causal and plain
+    result = functional.scaled_dot_product_attention(
+        q, k, v, None if causal else added, 0.0, causal, scale=scale, enable_gqa=q.shape[-3] != k.shape[-3]
     )
+    # The kernel adds -inf where a mask hides a key, and a hidden NaN or infinity then comes through.
+    if mask is not None and bool(result.isnan().any()):
+        return _attention_in_steps(query, key, value, mask, bias, scale, None)
+    return result
 
 
-def _capped_attention(query: Any, key: Any, value: Any, mask: Any, bias: Any, scale: float, softcap: float) -> Any:
-    """What the kernel does not have: scores held within bounds before bias and mask."""
+def _attention_in_steps(query: Any, key: Any, value: Any, mask: Any, bias: Any, scale: float, softcap: float | None) -> Any:
+    """What the kernel does not have: scores held within bounds, and those replaced that a mask hides."""
     group = query.shape[-3] // key.shape[-3]
     wide = torch.float64 if query.dtype is torch.float64 else torch.float32
     q, k, v = (a.to(wide) for a in (query, key.repeat_interleave(group, -3), value.repeat_interleave(group, -3)))
-    scores = torch.tanh(torch.matmul(q * scale, k.mT) / softcap) * softcap
+    scores = torch.matmul(q * scale, k.mT)
+    if softcap is not None:
+        scores = torch.tanh(scores / softcap) * softcap
     if bias is not None:
         scores = scores + bias
     if mask is not None:
