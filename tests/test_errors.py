@@ -100,6 +100,7 @@ def test_an_engines_own_error_is_chained(monkeypatch: pytest.MonkeyPatch) -> Non
 
     place = place_of("numpy:cpu", im.float32)
     monkeypatch.setitem(place.natives, "sin", fails)
+    monkeypatch.setitem(place.short, "sin", (fails, place))
     with pytest.raises(
         im.ExecutionError, match=r"sin: numpy failed to compute a result of shape \(2,\) and dtype float32: the unit is on fire"
     ) as caught:

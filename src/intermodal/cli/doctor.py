@@ -162,7 +162,7 @@ def _threads(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
         yield "torch.get_num_threads()", str(counts[0])
     alike: dict[str, list[str]] = {}
     for engine, pools in document["pools"].items():
-        found = dict.fromkeys(f"{p['threads']} of {p['library']}" for p in pools["found"] or ())
+        found = dict.fromkeys(sorted(f"{p['threads']} of {p['library']}" for p in pools["found"] or ()))
         alike.setdefault(", ".join(found), []).append(engine)
     yield from ((f"pools with {', '.join(engines)}", text) for text, engines in alike.items() if text)
     if any(pools["found"] is None for pools in document["pools"].values()):
