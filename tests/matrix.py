@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 
-DEVICES = ["numpy:cpu", *(["torch:cpu"] if find_spec("torch") else [])]
+# JAX compiles each op for each shape, so the suite takes five times as long with it: INTERMODAL_TEST_JAX=1 asks for that.
+# Its own tests, the conformance kit's and those of moves run on it always.
+_ENGINES = ("torch", "jax") if os.environ.get("INTERMODAL_TEST_JAX") == "1" else ("torch",)
+DEVICES = ["numpy:cpu", *(f"{engine}:cpu" for engine in _ENGINES if find_spec(engine))]

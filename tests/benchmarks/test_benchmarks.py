@@ -10,10 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import __main__ as command
-from benchmarks import measure, reports
-from hypothesis import given
-from hypothesis import strategies as st
+from benchmarks import __main__ as command, measure, reports
+from hypothesis import given, strategies as st
 
 ROOT = Path(__file__).parents[2]
 FIGURES = {"median", "low", "high"}

@@ -18,6 +18,7 @@ from intermodal.dtypes import DType
 from intermodal.engines.numpy import memory
 from intermodal.engines.numpy.natives import NATIVES, through
 from intermodal.errors import CopyRequiredError, ExchangeError
+from intermodal.ops.rules import integer_range
 from intermodal.ops.table import Op, Spec
 
 __all__ = ["NumpyBackend"]
@@ -28,6 +29,22 @@ for _family in ("arrays", "elementwise", "fft", "linalg", "nn", "random"):
 _STORED_ONLY: Final = frozenset((dtypes.float8_e4m3fn, dtypes.float8_e5m2, dtypes.int4, dtypes.uint4))
 _BLAS: Final = frozenset((dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128))
 _CPU: Final = Device("numpy:cpu")
+
+
+_COMPARISONS: Final = frozenset(("less", "less_equal", "greater", "greater_equal", "equal", "not_equal"))
+
+
+def _in_range(function: Native, dtype: DType) -> Native:
+    """A comparison that refuses an integer which the dtype cannot hold: NumPy alone would answer, and no other op takes it."""
+    low, high = integer_range(dtype)
+
+    def compare(x1: Any, x2: Any) -> Any:
+        for value in (x1, x2):
+            if type(value) is int and not low <= value <= high:
+                raise OverflowError(f"{value} does not fit {dtype}")
+        return function(x1, x2)
+
+    return compare
 
 
 class NumpyBackend(Backend):
@@ -56,7 +73,7 @@ class NumpyBackend(Backend):
             return function  # the natives of random numbers and of the next number know the steps of narrow dtypes themselves
         if dtype is dtypes.bfloat16 or (dtype is dtypes.float16 and row.namespace in ("linalg", "fft", "nn")):
             return through(function, dtype, dtypes.float32)
-        return function
+        return _in_range(function, dtype) if dtype.is_integer and row.name in _COMPARISONS else function
 
     def execute(
         self, row: Op, arrays: Sequence[Any], attrs: Mapping[str, object], outputs: Sequence[Spec], native: Native
