@@ -68,7 +68,7 @@ def basic_put(x, value, key, mode):
     return result
 
 
-def put_along_axis(x, indices, values, axis, mode):
+def scatter(x, indices, values, axis, mode):
     result = x.copy()
     _, places = along(x, indices, axis)
     grid = list(np.ogrid[tuple(slice(n) for n in places.shape)])
@@ -110,7 +110,7 @@ FUNCTIONS = {name: getattr(np, name) for name in SAME.split()} | {
     "take_along_axis": lambda x, indices, axis: np.take_along_axis(*along(x, indices, axis), axis),
     "basic_index": lambda x, key: x[key],
     "basic_put": basic_put,
-    "put_along_axis": put_along_axis,
+    "scatter": scatter,
     "qr": np.linalg.qr,
     "svd": np.linalg.svd,
     "eigh": np.linalg.eigh,

@@ -98,6 +98,7 @@ STATS = [
     row("stats.circvar", "x"),
     row("stats.circstd", "x"),
     row("stats.directional_stats", "vectors"),
+    row("stats.false_discovery_control", "q"),
     row("stats.boxcox_llf", 0.5, "p"),
     row("stats.yeojohnson_llf", 0.5, "x"),
     row("stats.ttest_ind", "x", "y"),
@@ -286,7 +287,6 @@ KNOWN_TO_FAIL = [
         AttributeError,
     ),
     xfail(row("integrate.nsum", lambda v: 1 / v**2, "high", np.inf), "adds int64 to int32 in place", im.DTypeError),
-    xfail(row("stats.false_discovery_control", "q"), "takes put_along_axis for NumPy's, which writes in place", AttributeError),
     xfail(
         row("interpolate.Akima1DInterpolator", *CURVE, call=at(interpolate.Akima1DInterpolator), in_default_float=True),
         "assigns float64 to a float32 array",

@@ -250,7 +250,7 @@ def test_an_index_outside_raises_before_a_kernel_sees_it() -> None:
     for call in (
         lambda: im.take(x, on_torch([2]), axis=1),
         lambda: im.take_along_axis(x, on_torch([[-3]]), axis=1),
-        lambda: im.put_along_axis(x, on_torch([[5]]), 0.0, axis=1),
+        lambda: im.scatter(x, on_torch([[5]]), 0.0, axis=1),
         lambda: im.take(x, on_torch([2**64 - 1], "uint64"), axis=1),
     ):
         with pytest.raises(im.IndexRangeError, match="out of range for axis 1 of size 2"):

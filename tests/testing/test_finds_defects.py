@@ -98,7 +98,7 @@ DEFECTS: list[tuple[str, dict[str, Any], str, str, str]] = [
     ("integer power by floats", with_natives(pow=lambda x1, x2: np.asarray(np.power(np.asarray(x1, np.float64), x2)).astype(x1.dtype)), "pow", "values", "instead of"),
     ("scalar forgotten", with_natives(add=lambda x1, x2: np.add(x1, 1) if isinstance(x2, (int, float)) else np.add(x1, x2)), "add", "values", "instead of"),
     ("primitive missing", without("sort"), "sort", "missing", "a primitive: every engine owes it"),
-    ("primitive below missing", without("put_along_axis"), "scatter_nd", "missing", "lacks this primitive"),
+    ("primitive below missing", without("scatter"), "scatter_nd", "missing", "lacks this primitive"),
     ("dtype missing", {"native": no_int16}, "add", "dtype_usage", "declares ARITHMETIC"),
     ("usage without storage", {"dtype_usage": no_storage}, "dtype_usage", "dtype_usage", "without STORAGE"),
     ("foreign error", {"execute": raw_error}, "cumulative_sum", "error", "no IntermodalError"),

@@ -191,7 +191,7 @@ def one_hot(indices: Tensor, /, num_classes: int, *, axis: int = -1, dtype: DTyp
     chosen = indices.dtype if dtype is None else dtypes.as_dtype(dtype)
     shape = (*indices.shape[:along], num_classes, *indices.shape[along:])
     empty = full(shape, rules.as_scalar(0, chosen), dtype=chosen, device=indices.device)
-    return put_along_axis(empty, expand_dims(indices, axis=along), rules.as_scalar(1, chosen), axis=along)
+    return scatter(empty, expand_dims(indices, axis=along), rules.as_scalar(1, chosen), axis=along)
 
 
 from intermodal.ops.activation import softmax  # families use each other; bodies look names up when they run
@@ -199,7 +199,7 @@ from intermodal.ops.creation import arange, full
 from intermodal.ops.elementwise import add, divide, less_equal, multiply, tanh, where
 from intermodal.ops.linalg import matmul, matrix_transpose
 from intermodal.ops.manipulation import expand_dims, reshape
-from intermodal.ops.searching import put_along_axis, take
+from intermodal.ops.searching import scatter, take
 
 if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
     __all__ = public_names(__name__)

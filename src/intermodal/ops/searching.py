@@ -314,7 +314,7 @@ def _infer_put_along(x: Spec, indices: Spec, values: Spec | object, *, axis: int
 
 
 @primitive(infer=_infer_put_along, movement=True)
-def put_along_axis(x: Tensor, indices: Tensor, values: Operand, /, *, axis: int = -1, mode: str = "assign") -> Tensor:
+def scatter(x: Tensor, indices: Tensor, values: Operand, /, *, axis: int = -1, mode: str = "assign") -> Tensor:
     """The tensor with values written at each line's own indices along an axis.
 
     Args:
@@ -327,14 +327,14 @@ def put_along_axis(x: Tensor, indices: Tensor, values: Operand, /, *, axis: int 
 
 
 @op()
-def put(x: Tensor, indices: Tensor, values: Tensor, /, *, axis: int = 0, mode: str = "assign") -> Tensor:
+def scatter_slices(x: Tensor, indices: Tensor, values: Tensor, /, *, axis: int = 0, mode: str = "assign") -> Tensor:
     """The tensor with slices written at indices along an axis: the counterpart of `take`."""
     along = rules.axis(axis, x.ndim)
     if indices.ndim != 1:
         raise ShapeError(f"indices have shape {indices.shape}, but one index for each slice is needed. Flatten them.")
     view = (1,) * along + (-1,) + (1,) * (x.ndim - along - 1)
     part = (*x.shape[:along], indices.shape[0], *x.shape[along + 1 :])
-    return put_along_axis(x, broadcast_to(reshape(indices, view), part), broadcast_to(values, part), axis=along, mode=mode)
+    return scatter(x, broadcast_to(reshape(indices, view), part), broadcast_to(values, part), axis=along, mode=mode)
 
 
 def _infer_index_put(x: Spec, indices: list[Spec], value: Spec | object, *, mode: str) -> Inferred:
@@ -355,7 +355,7 @@ def index_put(x: Tensor, indices: Sequence[Tensor], value: Operand, /, *, mode: 
     flat = reshape(x, (math.prod(x.shape[:count]), math.prod(rest)))
     lines = broadcast_to(reshape(where_, (-1, 1)), (where_.size, math.prod(rest)))
     values = reshape(broadcast_to(value, part), lines.shape)
-    return reshape(put_along_axis(flat, lines, values, axis=0, mode=mode), x.shape)
+    return reshape(scatter(flat, lines, values, axis=0, mode=mode), x.shape)
 
 
 @op(movement=True)
@@ -471,7 +471,7 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     first = concat([full((1,), True, dtype=dtypes.bool_, device=x.device), not_equal(ordered[1:], ordered[:-1])])
     starts = nonzero(first)[0]
     rank = subtract(cumulative_sum(astype(first, dtypes.int64), axis=0), 1)
-    inverse = put(zeros((n,), dtype=dtypes.int64, device=x.device), order, rank)
+    inverse = scatter_slices(zeros((n,), dtype=dtypes.int64, device=x.device), order, rank)
     counts = diff(starts, append=full((1,), n, dtype=dtypes.int64, device=x.device))
     return UniqueAll(take(ordered, starts, axis=0), take(order, starts, axis=0), reshape(inverse, x.shape), counts)
 
@@ -556,7 +556,7 @@ def bincount(x: Tensor, /, weights: Tensor | None = None, *, minlength: int = 0)
         raise InvalidValueError(f"bincount: {int(min(x))} is negative, and bins start at 0.")
     n = builtins.max(minlength, int(max(x)) + 1 if x.size else 0)
     added = full(x.shape, 1, dtype=dtypes.int64, device=x.device) if weights is None else weights
-    return put(zeros((n,), dtype=added.dtype, device=x.device), astype(x, dtypes.int64), added, mode="add")
+    return scatter_slices(zeros((n,), dtype=added.dtype, device=x.device), astype(x, dtypes.int64), added, mode="add")
 
 
 from intermodal.ops.creation import full, zeros  # families use each other; bodies look names up when they run

@@ -460,8 +460,8 @@ _COMBINE: Final = {"add": jnp.add, "multiply": jnp.multiply, "minimum": jnp.mini
 
 
 @native
-def put_along_axis(x: Any, indices: Any, values: Any, axis: int, mode: str) -> Any:
-    _check_range(indices, x.shape[axis], axis, "put_along_axis")
+def scatter(x: Any, indices: Any, values: Any, axis: int, mode: str) -> Any:
+    _check_range(indices, x.shape[axis], axis, "scatter")
     return _put_along(x, indices, values, axis=axis, mode=mode)
 
 

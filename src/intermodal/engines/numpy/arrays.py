@@ -266,8 +266,8 @@ def basic_put(x: Any, value: Any, key: Any, mode: str) -> Any:
 
 
 @native
-def put_along_axis(x: Any, indices: Any, values: Any, axis: int, mode: str) -> Any:
-    _check_range(indices, x.shape[axis], axis, "put_along_axis")
+def scatter(x: Any, indices: Any, values: Any, axis: int, mode: str) -> Any:
+    _check_range(indices, x.shape[axis], axis, "scatter")
     result = memory.aligned_copy(x)
     _, places = _together(x, indices, axis)
     if mode == "assign":

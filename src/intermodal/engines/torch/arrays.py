@@ -364,14 +364,14 @@ def _combined(x: Any, y: Any, mode: str) -> Any:
 
 
 @native
-def put_along_axis(x: Any, indices: Any, values: Any, axis: int, mode: str) -> Any:
-    places = _counted(indices, x.shape[axis], axis, "put_along_axis")
+def scatter(x: Any, indices: Any, values: Any, axis: int, mode: str) -> Any:
+    places = _counted(indices, x.shape[axis], axis, "scatter")
     _, places = _together(x, places, axis)
     values = as_operand(values, x).expand(places.shape)
     if mode == "assign":
         return put_last(_as_bits(x), places, _as_bits(values), axis).view(x.dtype)
     if x.dtype in _FLOAT8:
-        return put_along_axis(x.to(torch.float32), places, values.to(torch.float32), axis, mode).to(x.dtype)
+        return scatter(x.to(torch.float32), places, values.to(torch.float32), axis, mode).to(x.dtype)
     return torch.scatter_reduce(x, axis, places, values, _REDUCE[mode])
 
 

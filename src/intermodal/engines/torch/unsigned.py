@@ -34,7 +34,7 @@ _ORDERED: Final = frozenset((
     "argsort", "searchsorted", "cumulative_max", "cumulative_min",
 ))  # fmt: skip
 _COUNTS: Final = frozenset(("argmax", "argmin", "argsort", "searchsorted", "nonzero"))
-_INDICES: Final = {"searchsorted": 2, "put_along_axis": 1}
+_INDICES: Final = {"searchsorted": 2, "scatter": 1}
 """Which operand is no number to compute with, but says where."""
 
 

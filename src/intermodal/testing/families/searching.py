@@ -171,7 +171,7 @@ def _modes(draw: Draw) -> tuple[str, ...]:
     return MODES[:1] if draw.dtype.is_bool or draw.dtype.is_complex else MODES
 
 
-@sample("put_along_axis")
+@sample("scatter")
 def put_along_samples(draw: Draw) -> Iterator[Sample]:
     for mode in _modes(draw):
         yield call(draw.array(3, 4, low=0), _distinct(draw, 4, 3, 2), draw.array(3, 2, low=0, high=2), mode=mode).but(
@@ -190,7 +190,7 @@ def put_along_samples(draw: Draw) -> Iterator[Sample]:
     yield call(draw.array(3), np.asarray([3]), draw.array(1)).but(raises=IndexRangeError)
 
 
-@sample("put")
+@sample("scatter_slices")
 def put_samples(draw: Draw) -> Iterator[Sample]:
     for mode in _modes(draw):
         yield call(draw.array(5, 2, low=0), np.asarray([3, -5]), draw.array(2, 2, low=0, high=2), mode=mode)
