@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from intermodal.errors import InvalidValueError, ShapeError
@@ -122,6 +121,8 @@ def _place(n: int, out: int, scale: float | None, kind: str, align_corners: bool
     if align_corners:
         return _reduced(n - 1, 0, out - 1) if out > 1 else _Place(0, 0, 1)
     # A scale is the fraction that it was written as: 0.1 is a tenth, not the binary number next to it.
+    from fractions import Fraction  # only resizing needs it, and its import costs as much as a family's
+
     step = Fraction(n, out) if scale is None else 1 / Fraction(scale).limit_denominator(1 << 20)
     a, b = step.numerator, step.denominator
     if kind == "nearest":
