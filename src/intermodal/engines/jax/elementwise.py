@@ -33,7 +33,7 @@ _EDGES: Final[dict[str, Callable[[Any, Any], list[tuple[Any, Any, Any]]]]] = {
     "expm1": lambda a, b: [(_odd(b) & (a == -inf), -1, 0), (_odd(b) & (a == inf), inf, nan)],
     "cosh": lambda a, b: [(_odd(b) & (a == 0), nan, 0), (_odd(b) & jnp.isinf(a), inf, nan)],
     "sinh": lambda a, b: [(_odd(b) & (a == 0), a, nan), (_odd(b) & jnp.isinf(a), a, nan)],
-    "tanh": lambda a, b: [(_odd(b) & (a == 0), a, nan)],
+    "tanh": lambda a, b: [(_odd(b) & (a == 0), a, nan), (jnp.isinf(a) & jnp.isfinite(b), jnp.sign(a), jnp.copysign(0, b))],
     "sqrt": lambda a, b: [(jnp.isnan(b) & (a == -inf), nan, inf), (jnp.isnan(b) & (a == inf), inf, nan)],
     "log": lambda a, b: [(_infinite_and_nan(a, b), inf, nan)],
     "log1p": lambda a, b: [(_infinite_and_nan(a, b), inf, nan)],
