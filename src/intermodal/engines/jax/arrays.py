@@ -371,9 +371,10 @@ def _read(key: tuple[Any, ...], shape: Shape) -> tuple[Any, tuple[tuple[int, int
     parts: list[tuple[int, int]] = []
     result: list[int] = []
     gap = len(shape) - sum(p is not None and p is not ... for p in key)
-    if gap < 0:
-        raise IndexError(f"{len(key)} indices for {len(shape)} axes")
-    if ... not in key:
+    dots = sum(p is ... for p in key)
+    if gap < 0 or dots > 1:
+        raise IndexError(f"{key} for {len(shape)} axes")
+    if not dots:
         key = (*key, ...)
     for part in key:
         if part is None:
