@@ -16,11 +16,12 @@ from kit_engines import engine, with_natives
 
 import intermodal as im
 from intermodal import Tensor, backend
+from intermodal.engines.numpy.natives import NATIVES
 from intermodal.errors import DTypeError, UnsupportedError
 from intermodal.ops import TABLE
-from intermodal.testing import Draw, Sample, call, case, cases, replay, run, sample
+from intermodal.testing import Draw, Sample, call, case, cases, replay, run, runner, sample
 from intermodal.testing.__main__ import main
-from intermodal.testing.calls import arrays_in, decomposed, on
+from intermodal.testing.calls import arrays_in, decomposed, layouts_of, on
 from intermodal.testing.checks import Reference
 from intermodal.testing.samples import has_sample
 
@@ -99,6 +100,39 @@ def test_a_layout_changes_the_memory_and_not_the_values(device: im.Device, layou
     np.testing.assert_array_equal(tensor.numpy(), x)
     if layout in LAYOUTS.get(device.engine, ()) and x.size > 1:
         assert tensor.numpy().strides != x.strides
+
+
+def test_the_kit_tries_the_layouts_that_the_memory_of_a_device_can_have(device: im.Device) -> None:
+    assert layouts_of(device) == ("plain", *LAYOUTS.get(device.engine, ()))
+
+
+def in_c_order(name: str) -> Any:
+    return lambda *arrays, **attrs: np.array(NATIVES[name](*arrays, **attrs), order="C")
+
+
+def test_an_engine_that_keeps_its_arrays_in_c_order_is_tested_in_one_layout() -> None:
+    turning = {name: in_c_order(name) for name in ("basic_index", "permute_dims")}
+    with engine("orderly", **with_natives(**turning)) as device:
+        once = run(device, ops=["exp"], dtypes=["float32"]).total
+    thrice = run("numpy", ops=["exp"], dtypes=["float32"]).total
+    assert once.failed == 0
+    assert once.passed < thrice.passed
+
+
+def test_an_engine_that_does_not_show_its_memory_or_cannot_turn_is_tested_in_all_layouts() -> None:
+    with engine("closed", host_view=lambda self, array: None) as device:
+        assert layouts_of(device) == ("plain", "reversed", "strided")
+    with engine("unturned", **with_natives(basic_index=lambda x, key: x[None, None, 5])) as device:
+        assert layouts_of(device) == ("plain", "reversed", "strided")
+
+
+def test_an_engine_is_asked_to_give_back_what_it_keeps_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[im.Device] = []
+    monkeypatch.setattr(runner, "REST", 20)
+    with engine("keeping", memory_cleanup=lambda self, device: asked.append(device)) as device:
+        calls = run(device, ops=["exp", "sin", "cos"], dtypes=["float32"]).total.calls
+        assert calls >= 60
+        assert asked == [device] * 3
 
 
 def test_inside_decomposed_an_op_runs_without_its_native_and_afterwards_with_it(device: im.Device) -> None:

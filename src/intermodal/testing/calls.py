@@ -13,6 +13,7 @@ from intermodal.backend import DTypeUsage, backend_of
 from intermodal.conversion import asarray
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.dtypes import DType
+from intermodal.errors import IntermodalError
 from intermodal.ops.manipulation import permute_dims
 from intermodal.ops.searching import basic_index
 from intermodal.ops.table import TABLE, Op
@@ -20,7 +21,7 @@ from intermodal.places import place_of
 from intermodal.tensor import Tensor
 from intermodal.testing.samples import HostArray, Sample, case
 
-__all__ = ["LAYOUTS", "arrays_in", "decomposed", "mapped", "on", "replay", "results", "text"]
+__all__ = ["LAYOUTS", "arrays_in", "decomposed", "layouts_of", "mapped", "on", "replay", "results", "text"]
 
 SHORT = 24
 """The most elements that the arrays of a call may have for a failure to write them out."""
@@ -54,6 +55,25 @@ LAYOUTS: Final[dict[str, Callable[[HostArray, Device], Tensor]]] = {
     "strided": _strided,
 }
 """The ways in which the elements of an operand lie in the device's memory."""
+
+
+def layouts_of(device: Device) -> tuple[str, ...]:
+    """The layouts that differ on a device: PyTorch has no negative strides, and JAX keeps every array in C order.
+
+    There a turned operand is a plain one by the time that the op sees it, so nothing new would be tested.
+    Where the engine does not show its memory, all of them are tried.
+    """
+    backend = backend_of(device.engine)
+    dtype = next(d for d in dtypes.ALL if DTypeUsage.STORAGE in backend.dtype_usage(device, d))
+
+    def differs(layout: str) -> bool:
+        try:
+            view = backend.host_view(LAYOUTS[layout](np.ones((3, 4), dtype.numpy), device)._data)
+        except IntermodalError:  # which the rows that turn arrays report
+            return True
+        return view is None or not view.flags.c_contiguous
+
+    return ("plain", *(layout for layout in LAYOUTS if layout != "plain" and differs(layout)))
 
 
 def mapped(value: Any, change: Callable[[HostArray], Any]) -> Any:

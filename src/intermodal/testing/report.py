@@ -22,6 +22,11 @@ class Counts:
     failed: int = 0
     unsupported: int = 0
 
+    @property
+    def calls(self) -> int:
+        """All of them."""
+        return self.passed + self.failed + self.unsupported
+
     def __str__(self) -> str:
         text = str(self.passed)
         if self.unsupported:
@@ -113,7 +118,7 @@ class Report:
 
     def _lines(self) -> Iterator[str]:
         total = self.total
-        yield f"{self.device} ({self.name}): {self.ops} ops, {total.passed + total.failed + total.unsupported} calls, seed {self.seed}, {self.seconds:.1f} s"
+        yield f"{self.device} ({self.name}): {self.ops} ops, {total.calls} calls, seed {self.seed}, {self.seconds:.1f} s"
         yield ""
         yield from self._table()
         if self.reasons:

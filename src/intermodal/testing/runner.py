@@ -14,7 +14,7 @@ from intermodal.dtypes import ALL, DType, DTypeLike, as_dtype
 from intermodal.errors import InvalidValueError
 from intermodal.ops.table import TABLE, Op
 from intermodal.testing import families  # noqa: F401  # importing the package writes the samples of our own ops
-from intermodal.testing.calls import LAYOUTS, text
+from intermodal.testing.calls import layouts_of, text
 from intermodal.testing.checks import Outcome, Reference, check
 from intermodal.testing.contract import contract_checks, run_check
 from intermodal.testing.report import Failure, Report
@@ -31,6 +31,8 @@ QUICK = ("bool", "int64", "uint8", "float32", "bfloat16", "complex64", "float8_e
 """The dtypes of the quick run: one of each kind, one that is computed through another, one that NumPy only stores."""
 TURNED = ("int64", "float32")
 """The dtypes for which the quick run tries every memory layout; wrong calls are made with one of these."""
+REST = 500
+"""After how many calls the engine is asked to give back what it keeps: one that compiles keeps 1.5 MB for each."""
 
 
 def resolve(target: DeviceLike) -> Device:
@@ -75,14 +77,18 @@ def run(
     report = Report(str(target), backend_of(target.engine).name(target), seed, quick)
     rows = list(TABLE.values()) if ops is None else [_row(name) for name in ops if name != METHODS]
     chosen = [as_dtype(d) for d in dtypes] if dtypes is not None else [d for d in ALL if not quick or d.name in QUICK]
-    start = time.perf_counter()
+    start, rested = time.perf_counter(), 0
     with np.errstate(all="ignore"):
         if ops is None or METHODS in ops:
             _check_contract(report, target, chosen)
+        layouts = layouts_of(target)
         for i, row in enumerate(rows):
             if progress is not None:
                 progress(i, len(rows), row.qualified_name)
-            _check_row(report, row, chosen, target)
+            _check_row(report, row, chosen, target, layouts)
+            if report.total.calls >= rested + REST:
+                backend_of(target.engine).memory_cleanup(target)
+                rested = report.total.calls
     report.ops = len(rows)
     report.seconds = time.perf_counter() - start
     return report
@@ -105,7 +111,7 @@ def _check_contract(report: Report, device: Device, chosen: Sequence[DType]) -> 
             report.fail(METHODS, Failure(one.method, one.dtype, kind, wrong, one.call))
 
 
-def _check_row(report: Report, row: Op, chosen: Sequence[DType], device: Device) -> None:
+def _check_row(report: Report, row: Op, chosen: Sequence[DType], device: Device, layouts: Sequence[str]) -> None:
     if not has_sample(row):
         report.without_sample.append(row.name)
         message = f"no sample: its signature {row.signature} does not say what to call it with"
@@ -124,7 +130,7 @@ def _check_row(report: Report, row: Op, chosen: Sequence[DType], device: Device)
             continue
         for index, sample in enumerate(cases(row, dtype, report.seed)):
             if not (report.quick and sample.large):
-                outcome = _check_sample(report, row, dtype, index, sample, device)
+                outcome = _check_sample(report, row, dtype, index, sample, device, layouts)
                 found += [(dtype, index, sample, outcome)] if outcome is not None else []
     computed = [f for f in found if f[3].status != "unsupported"]
     owed = [f for f in found if f[3].owed]
@@ -140,14 +146,16 @@ def _check_row(report: Report, row: Op, chosen: Sequence[DType], device: Device)
         _check_mistakes(report, row, dtype, index, sample, device)
 
 
-def _check_sample(report: Report, row: Op, dtype: DType, index: int, sample: Sample, device: Device) -> Outcome | None:
+def _check_sample(
+    report: Report, row: Op, dtype: DType, index: int, sample: Sample, device: Device, layouts: Sequence[str]
+) -> Outcome | None:
     """Check a sample in every layout; the answer is the outcome, or None where the reference computes nothing."""
     reference = Reference(row, sample, flushes=backend_of(device.engine).flushes_subnormals(device))
     counts = report.count(row.family, dtype.name)
     right = sample.law is None and sample.raises is None and reference.error is None
     turned = right and (not report.quick or dtype.name in TURNED)
     outcome = Outcome("passed")
-    for layout in LAYOUTS if turned else ("plain",):
+    for layout in layouts if turned else ("plain",):
         outcome = check(row, sample, device, layout, reference)
         if outcome.status == "passed":
             counts.passed += 1

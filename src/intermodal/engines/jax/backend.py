@@ -168,8 +168,9 @@ class JaxBackend(Backend):
         _waited("sync", wait)
 
     def memory_cleanup(self, device: Device) -> None:
-        gc.collect()
         jax.clear_caches()  # compiled functions are most of what JAX keeps
+        gc.collect()
+        memory.trim()
 
     def memory_info(self, device: Device) -> MemoryInfo | None:
         if device.kind == "cpu":

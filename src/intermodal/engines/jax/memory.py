@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import sys
 from functools import lru_cache
 from typing import Any
 
@@ -10,7 +12,7 @@ import numpy as np
 
 from intermodal.devices import Device
 
-__all__ = ["device_of", "devices", "enter", "read", "settled", "shares"]
+__all__ = ["device_of", "devices", "enter", "read", "settled", "shares", "trim"]
 
 
 @lru_cache(maxsize=1)
@@ -53,3 +55,10 @@ def settled(array: jax.Array, device: Device) -> jax.Array:
 def shares(array: Any, host: np.ndarray[Any, Any]) -> bool:
     """Whether JAX's array lies in the host array's memory."""
     return bool(array.unsafe_buffer_pointer() == host.ctypes.data) if array.size else True
+
+
+def trim() -> None:
+    """Have the C library give back what has been freed: of 130 MB that 60 compiled functions took, 80 stay with it else."""
+    release = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None  # glibc has it, musl does not
+    if release is not None:
+        release(0)
