@@ -50,6 +50,8 @@ def infer(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -> Inferred:
         found = row.infer(*specs, **attrs)
     except IntermodalError as error:
         raise _named(row, error) from error.__cause__
+    except TypeError as error:  # an attribute of another type than the rule reads
+        raise ArgumentError(f"{row.name}: {error}. The signature is {row.signature}.") from error
     if type(found) is not Inferred:
         found = Inferred((found,) if isinstance(found, Spec) else cast("tuple[Spec, ...]", tuple(found)), attrs)
     if key and config.reads() == reads:
@@ -225,7 +227,7 @@ def _run(row: Op, place: Place, values: list[Any], inferred: Inferred) -> Any:
             values = [_zero_d(v, place) for v in values]
         return _decompose(row, values, attrs)
     backend = place.backend
-    arrays = [v._data if type(v) is Tensor else _array(v, place) for v in values]
+    arrays = [v._data if type(v) is Tensor else _array(v, place, inferred.operands) for v in values]
     # Before the engine is asked, so that a dtype of the result which the device lacks is refused here.
     places = [_at(place, s.dtype) for s in inferred.outputs]
     results = backend.execute(row, arrays, attrs, inferred.outputs, native)
@@ -240,14 +242,15 @@ def _at(place: Place, dtype: DType) -> Place:
     return place if dtype is place.dtype else place_of(place.device, dtype)
 
 
-def _array(value: Any, place: Place) -> Any:
+def _array(value: Any, place: Place, operands: object) -> Any:
     if type(value) is Tensor:
         return value._data
     if type(value) is list:
         return [v._data for v in value]
     if value is None or place.backend.takes_scalars:
         return value
-    return place.backend.from_host(np.asarray(value, dtype=place.dtype.numpy), place.device)
+    # A scalar that does not join the dtype of the operands, such as a count, keeps its own.
+    return place.backend.from_host(np.asarray(value, None if operands is None else place.dtype.numpy), place.device)
 
 
 def _zero_d(value: Any, place: Place) -> Any:
@@ -286,7 +289,7 @@ def _members(row: Op, name: str, value: object) -> list[Tensor]:
 
 def _scalar_or_none(row: Op, param: table.Param, value: object) -> Any:
     """What else may stand for a tensor: a scalar (NumPy's too) for an operand, None for an optional one."""
-    if param.role in (Role.OPERAND, Role.OPTIONAL):
+    if param.role in (Role.OPERAND, Role.OPTIONAL) and param.annotation != "Tensor | None":
         if isinstance(value, _SCALARS):
             return value if type(value) in _SCALARS else value.item()  # type: ignore[union-attr]  # np.float64 is a float
         if isinstance(value, np.generic) and isinstance(value.item(), _SCALARS):
