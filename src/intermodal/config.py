@@ -17,7 +17,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from typing import Final, Generic, TypeVar
 
 from intermodal import dtypes
@@ -138,4 +138,14 @@ def scope(**settings: object) -> Iterator[None]:
         yield
     finally:
         for setting, token in reversed(tokens):
-            setting.scoped.reset(token)
+            _leave(setting, token)
+
+
+def _leave(setting: Setting[object], token: Token[object | None]) -> None:
+    try:
+        setting.scoped.reset(token)
+    except ValueError as error:  # Python's, for a token of another context: a generator was handed on while it held the scope
+        raise InvalidValueError(
+            f"scope: it was opened in another thread or task, and cannot be left here, so {setting.name} stays set there. "
+            "End a generator where it was started, or open the scope around its calls."
+        ) from error
