@@ -14,7 +14,6 @@ MODULES = {
         "indexing",
         "inspection",
         "methods",
-        "operators",
         "places",
         "selection",
         "tensor",

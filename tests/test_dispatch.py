@@ -102,7 +102,7 @@ def test_the_short_way_is_taken_only_where_the_rule_allows() -> None:
 
 
 def test_the_operators_name_ops_of_the_table() -> None:
-    from intermodal.operators import ARITHMETIC, COMPARISONS, UNARY
+    from intermodal.tensor import ARITHMETIC, COMPARISONS, UNARY
 
     assert {*ARITHMETIC, *COMPARISONS, *UNARY} <= set(TABLE)
 

@@ -1,20 +1,55 @@
-"""Methods that take more than the function of their name: an axis by position, sizes one by one, as users of NumPy and PyTorch write.
+"""Methods that are no function of the namespace, or take more than it: an axis by position, sizes one by one, as users write.
 
-They stand here as functions of a tensor; `Tensor` names them in its class body.
+They stand here as functions of a tensor; `Tensor` names them in its class body. (A compiled class loses the docstrings of
+what is defined in its body.)
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from intermodal import conversion
 from intermodal.ops import manipulation as _m, reduction as _r, searching as _s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
+
+    from intermodal.devices import DeviceLike
     from intermodal.dtypes import DTypeLike
     from intermodal.ops.rules import AxisLike
     from intermodal.tensor import Tensor
+
+
+def item(self: Tensor) -> bool | int | float | complex:
+    """The one element as a Python scalar."""
+    return conversion.item(self, "item")
+
+
+def tolist(self: Tensor) -> Any:
+    """The elements as nested lists of Python scalars; a scalar for a 0-d tensor."""
+    return conversion.to_numpy(self).tolist()
+
+
+def numpy(self: Tensor) -> np.ndarray[Any, Any]:
+    """The data as a NumPy array, read-only where it shares memory with this tensor."""
+    return conversion.to_numpy(self)
+
+
+def to(self: Tensor, device: DeviceLike, *, copy: bool | None = None) -> Tensor:
+    """This tensor on another device.
+
+    Args:
+        device: where to.
+        copy: True copies always, False never (and raises CopyRequiredError), None where needed.
+    """
+    return conversion.to_device(self, device, copy)
+
+
+def to_device(self: Tensor, device: DeviceLike, /, *, stream: object = None) -> Tensor:
+    """The Array API's name for `to`; a stream is for engines that have them."""
+    return conversion.to_device(self, device, None, stream)
 
 
 def all(self: Tensor, axis: AxisLike = None, *, keepdims: bool = False) -> Tensor:

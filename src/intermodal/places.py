@@ -15,9 +15,9 @@ from intermodal.backend.registry import on_unregister
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.dtypes import DType
 from intermodal.errors import IntermodalError, UnsupportedError
-from intermodal.operators import ARITHMETIC, COMPARISONS, UNARY, Place
 from intermodal.ops.rules import Elementwise
 from intermodal.ops.table import TABLE, Inferred, Op, Spec
+from intermodal.tensor import ARITHMETIC, COMPARISONS, UNARY, Place
 
 __all__ = ["native_of", "place_of", "short_way"]
 

@@ -1,14 +1,20 @@
-"""`Tensor`: what it is, how it leaves for Python and other libraries, and its methods. The operators are in `operators`."""
+"""`Tensor` and its `Place`: what a tensor is, its operators, and how it leaves for Python and other libraries.
+
+This is the hot path, in one typed module, which the wheel carries compiled by mypyc; the same source runs as it stands
+where no compiler is. The common case (two tensors of one place) goes from the operator to the engine's own function
+with one identity check in between; everything else, and every error, goes through the op's public function, which
+checks, promotes and explains.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Never, Self, TypeAlias, final
 
-from intermodal import conversion, methods, operators, views
+from intermodal import conversion, indexing, methods, views
+from intermodal.backend import Backend
 from intermodal.devices import Device
 from intermodal.dtypes import DType
-from intermodal.operators import Operators, Place
 from intermodal.ops import elementwise as _e, linalg as _l, manipulation as _m, reduction as _r, searching as _s
 
 if TYPE_CHECKING:
@@ -16,14 +22,84 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from intermodal.devices import DeviceLike
-    from intermodal.ops.table import Shape
+    from intermodal.ops.table import Operand, Shape
 
-__all__ = ["Place", "Tensor"]
+__all__ = ["ARITHMETIC", "COMPARISONS", "UNARY", "Place", "Tensor"]
+
+# Never stands for NotImplemented, by which an operator leaves the answer to the other operand.
+Answer: TypeAlias = "Tensor | Never"  # noqa: RUF020  # compiled, a mere Tensor would be checked to be one
+Binary = Callable[[Any, Any], Any]
+Unary = Callable[[Any], Any]
+
+# The ops that have an operator; a place holds the engine's function for each.
+ARITHMETIC: Final = (
+    "add", "subtract", "multiply", "divide", "floor_divide", "remainder", "pow", "matmul",
+    "bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_left_shift", "bitwise_right_shift",
+)  # fmt: skip
+COMPARISONS: Final = ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal")
+UNARY: Final = ("negative", "bitwise_invert")
+_BASIC: Final = frozenset((int, slice, type(None), type(...)))  # what a basic index is made of
 
 
-class Tensor(Operators):
-    """An array on a device: a value with a shape, a dtype and a device.
+class Place:
+    """Where and as what a tensor lives: a device, a dtype, the backend, and the backend's functions for the operators.
+
+    There is one object per combination, so one identity check tells that two tensors go together. A function
+    that must not take the short way (another dtype comes out, say) is replaced by one that raises, which sends
+    the call the long way round. `intermodal.places` makes them.
+    """
+
+    __slots__ = (
+        "backend",
+        "boolean",
+        "device",
+        "dtype",
+        "getitem",
+        "natives",
+        "scalars",
+        "short",
+        *ARITHMETIC,
+        *COMPARISONS,
+        *UNARY,
+    )
+    device: Device
+    dtype: DType
+    backend: Backend
+    boolean: Place
+    scalars: frozenset[type]
+    natives: dict[str, Callable[..., Any] | None]
+    short: dict[str, tuple[Callable[..., Any], Place] | None]
+    getitem: Binary
+    add: Binary
+    subtract: Binary
+    multiply: Binary
+    divide: Binary
+    floor_divide: Binary
+    remainder: Binary
+    pow: Binary
+    matmul: Binary
+    bitwise_and: Binary
+    bitwise_or: Binary
+    bitwise_xor: Binary
+    bitwise_left_shift: Binary
+    bitwise_right_shift: Binary
+    less: Binary
+    less_equal: Binary
+    greater: Binary
+    greater_equal: Binary
+    equal: Binary
+    not_equal: Binary
+    negative: Unary
+    bitwise_invert: Unary
+
+    def __repr__(self) -> str:
+        return f"Place({str(self.device)!r}, {str(self.dtype)!r})"
+
+
+@final
+class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does not come through the compiler
+    __doc__: ClassVar[str] = (  # type: ignore[misc]  # object declares it for instances
+        """An array on a device: a value with a shape, a dtype and a device.
 
     Make one with `im.asarray`, `im.zeros` and their kin. ``x[i] = v`` and ``x += y`` give this tensor, and every view of
     it, a new value, on every engine alike; memory that is shared with another library is never written.
@@ -35,10 +111,25 @@ class Tensor(Operators):
         Tensor([[ 8., 11.],
                 [16., 23.]], dtype=float32, device=numpy:cpu)
     """
+    )
 
-    __slots__ = ("__weakref__", "_family")
-    _family: tuple[views.Family, tuple[views.Step, ...]]  # set once there are views, by `views` alone
+    __slots__ = ("_place", "_raw", "_share")
+    _raw: Any  # the engine's array; of a tensor with views it may be out of date, `_data` is not
+    _place: Place
+    _share: views.Share | None  # what it shares with its views, once there are any
+    __hash__: ClassVar[None]  # type: ignore[assignment]  # == compares elements, so a tensor is no dictionary key
     __array_priority__: ClassVar[int] = 1000  # NumPy's own operators then leave the work to ours
+
+    def __init__(self, data: Any, place: Place) -> None:
+        self._raw = data
+        self._place = place
+        self._share = None
+
+    @property
+    def _data(self) -> Any:
+        if self._share is not None:
+            views.settle(self)
+        return self._raw
 
     # --- what it is --------------------------------------------------------------------------------------------
 
@@ -80,6 +171,482 @@ class Tensor(Operators):
         """The transpose of the last two axes."""
         return _l.matrix_transpose(self)
 
+    # --- arithmetic --------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.add(self._raw, other._raw), place)
+            if type(other) in place.scalars:
+                return Tensor(place.add(self._raw, other), place)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.add(self, other)
+
+    def __sub__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.subtract(self._raw, other._raw), place)
+            if type(other) in place.scalars:
+                return Tensor(place.subtract(self._raw, other), place)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.subtract(self, other)
+
+    def __mul__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.multiply(self._raw, other._raw), place)
+            if type(other) in place.scalars:
+                return Tensor(place.multiply(self._raw, other), place)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.multiply(self, other)
+
+    def __truediv__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.divide(self._raw, other._raw), place)
+            if type(other) in place.scalars:
+                return Tensor(place.divide(self._raw, other), place)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.divide(self, other)
+
+    def __floordiv__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.floor_divide(self._raw, other._raw), place)
+            if type(other) in place.scalars:
+                return Tensor(place.floor_divide(self._raw, other), place)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.floor_divide(self, other)
+
+    def __mod__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.remainder(self._raw, other._raw), place)
+            if type(other) in place.scalars:
+                return Tensor(place.remainder(self._raw, other), place)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.remainder(self, other)
+
+    def __pow__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.pow(self._raw, other._raw), place)
+            if type(other) in place.scalars:
+                return Tensor(place.pow(self._raw, other), place)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.pow(self, other)
+
+    def __matmul__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.matmul(self._raw, other._raw), place)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _l.matmul(self, other)  # type: ignore[arg-type]  # a scalar is refused there
+
+    def __and__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.bitwise_and(self._raw, other._raw), place)
+            if type(other) in place.scalars:
+                return Tensor(place.bitwise_and(self._raw, other), place)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.bitwise_and(self, other)
+
+    def __or__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.bitwise_or(self._raw, other._raw), place)
+            if type(other) in place.scalars:
+                return Tensor(place.bitwise_or(self._raw, other), place)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.bitwise_or(self, other)
+
+    def __xor__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.bitwise_xor(self._raw, other._raw), place)
+            if type(other) in place.scalars:
+                return Tensor(place.bitwise_xor(self._raw, other), place)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.bitwise_xor(self, other)
+
+    def __lshift__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.bitwise_left_shift(self._raw, other._raw), place)
+            if type(other) in place.scalars:
+                return Tensor(place.bitwise_left_shift(self._raw, other), place)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.bitwise_left_shift(self, other)
+
+    def __rshift__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.bitwise_right_shift(self._raw, other._raw), place)
+            if type(other) in place.scalars:
+                return Tensor(place.bitwise_right_shift(self._raw, other), place)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.bitwise_right_shift(self, other)
+
+    # --- comparison --------------------------------------------------------------------------------------------
+
+    def __lt__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.less(self._raw, other._raw), place.boolean)
+            if type(other) in place.scalars:
+                return Tensor(place.less(self._raw, other), place.boolean)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.less(self, other)
+
+    def __le__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.less_equal(self._raw, other._raw), place.boolean)
+            if type(other) in place.scalars:
+                return Tensor(place.less_equal(self._raw, other), place.boolean)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.less_equal(self, other)
+
+    def __gt__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.greater(self._raw, other._raw), place.boolean)
+            if type(other) in place.scalars:
+                return Tensor(place.greater(self._raw, other), place.boolean)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.greater(self, other)
+
+    def __ge__(self, other: Operand) -> Answer:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.greater_equal(self._raw, other._raw), place.boolean)
+            if type(other) in place.scalars:
+                return Tensor(place.greater_equal(self._raw, other), place.boolean)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.greater_equal(self, other)
+
+    def __eq__(self, other: Operand) -> Answer:  # type: ignore[override]  # == and != compare elements
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.equal(self._raw, other._raw), place.boolean)
+            if type(other) in place.scalars:
+                return Tensor(place.equal(self._raw, other), place.boolean)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.equal(self, other)
+
+    def __ne__(self, other: Operand) -> Answer:  # type: ignore[override]  # == and != compare elements
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            if isinstance(other, Tensor) and other._place is place:
+                if other._share is not None:
+                    views.settle(other)
+                return Tensor(place.not_equal(self._raw, other._raw), place.boolean)
+            if type(other) in place.scalars:
+                return Tensor(place.not_equal(self._raw, other), place.boolean)
+        except Exception:
+            pass
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.not_equal(self, other)
+
+    # --- one operand -------------------------------------------------------------------------------------------
+
+    def __neg__(self) -> Tensor:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            return Tensor(place.negative(self._raw), place)
+        except Exception:
+            return _e.negative(self)
+
+    def __invert__(self) -> Tensor:
+        place = self._place
+        try:
+            if self._share is not None:
+                views.settle(self)
+            return Tensor(place.bitwise_invert(self._raw), place)
+        except Exception:
+            return _e.bitwise_invert(self)
+
+    def __pos__(self) -> Tensor:
+        return _e.positive(self)
+
+    def __abs__(self) -> Tensor:
+        return _e.abs(self)
+
+    # --- reflected and in place --------------------------------------------------------------------------------
+
+    def __radd__(self, other: Operand) -> Answer:
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.add(other, self)
+
+    def __rsub__(self, other: Operand) -> Answer:
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.subtract(other, self)
+
+    def __rmul__(self, other: Operand) -> Answer:
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.multiply(other, self)
+
+    def __rtruediv__(self, other: Operand) -> Answer:
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.divide(other, self)
+
+    def __rfloordiv__(self, other: Operand) -> Answer:
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.floor_divide(other, self)
+
+    def __rmod__(self, other: Operand) -> Answer:
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.remainder(other, self)
+
+    def __rpow__(self, other: Operand) -> Answer:
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.pow(other, self)
+
+    def __rmatmul__(self, other: Operand) -> Answer:
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _l.matmul(other, self)  # type: ignore[arg-type]  # a scalar is refused there
+
+    def __rand__(self, other: Operand) -> Answer:
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.bitwise_and(other, self)
+
+    def __ror__(self, other: Operand) -> Answer:
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.bitwise_or(other, self)
+
+    def __rxor__(self, other: Operand) -> Answer:
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.bitwise_xor(other, self)
+
+    def __rlshift__(self, other: Operand) -> Answer:
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.bitwise_left_shift(other, self)
+
+    def __rrshift__(self, other: Operand) -> Answer:
+        if not conversion.is_operand(other):
+            return NotImplemented
+        return _e.bitwise_right_shift(other, self)
+
+    def __iadd__(self, other: Operand) -> Self:
+        return self._become(self + other, "__iadd__")
+
+    def __isub__(self, other: Operand) -> Self:
+        return self._become(self - other, "__isub__")
+
+    def __imul__(self, other: Operand) -> Self:
+        return self._become(self * other, "__imul__")
+
+    def __itruediv__(self, other: Operand) -> Self:
+        return self._become(self / other, "__itruediv__")
+
+    def __ifloordiv__(self, other: Operand) -> Self:
+        return self._become(self // other, "__ifloordiv__")
+
+    def __imod__(self, other: Operand) -> Self:
+        return self._become(self % other, "__imod__")
+
+    def __ipow__(self, other: Operand) -> Self:
+        return self._become(self**other, "__ipow__")
+
+    def __imatmul__(self, other: Operand) -> Self:
+        return self._become(self @ other, "__imatmul__")
+
+    def __iand__(self, other: Operand) -> Self:
+        return self._become(self & other, "__iand__")
+
+    def __ior__(self, other: Operand) -> Self:
+        return self._become(self | other, "__ior__")
+
+    def __ixor__(self, other: Operand) -> Self:
+        return self._become(self ^ other, "__ixor__")
+
+    def __ilshift__(self, other: Operand) -> Self:
+        return self._become(self << other, "__ilshift__")
+
+    def __irshift__(self, other: Operand) -> Self:
+        return self._become(self >> other, "__irshift__")
+
+    def _become(self, value: Tensor, op: str) -> Self:
+        conversion.check_in_place(self, value, op)
+        views.write(self, value)
+        return self
+
+    # --- indexing ----------------------------------------------------------------------------------------------
+
+    def __getitem__(self, key: object) -> Tensor:
+        place = self._place
+        try:
+            if type(key) in _BASIC or (type(key) is tuple and _BASIC.issuperset(map(type, key))):
+                return views.join(Tensor(place.getitem(self._data, key), place), self, (None, key))
+        except Exception:
+            pass
+        return indexing.get(self, key)
+
+    def __setitem__(self, key: object, value: Operand) -> None:
+        self._become(indexing.put(self, key, value), "__setitem__")
+
     # --- a sequence of its first axis ----------------------------------------------------------------------------
 
     def __len__(self) -> int:
@@ -105,18 +672,6 @@ class Tensor(Operators):
     def __index__(self) -> int:
         return conversion.index(self)
 
-    def item(self) -> bool | int | float | complex:
-        """The one element as a Python scalar."""
-        return conversion.item(self, "item")
-
-    def tolist(self) -> Any:
-        """The elements as nested lists of Python scalars; a scalar for a 0-d tensor."""
-        return self.numpy().tolist()
-
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """The data as a NumPy array, read-only where it shares memory with this tensor."""
-        return conversion.to_numpy(self)
-
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         return conversion.to_array(self, dtype, copy)
 
@@ -136,19 +691,6 @@ class Tensor(Operators):
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._place.backend.dlpack_device(self._data)
 
-    def to(self, device: DeviceLike, *, copy: bool | None = None) -> Tensor:
-        """This tensor on another device.
-
-        Args:
-            device: where to.
-            copy: True copies always, False never (and raises CopyRequiredError), None where needed.
-        """
-        return conversion.to_device(self, device, copy)
-
-    def to_device(self, device: DeviceLike, /, *, stream: object = None) -> Tensor:
-        """The Array API's name for `to`; a stream is for engines that have them."""
-        return conversion.to_device(self, device, None, stream)
-
     def __reduce__(self) -> tuple[object, ...]:
         return conversion.rebuild, (self.numpy(), str(self.device))
 
@@ -163,39 +705,44 @@ class Tensor(Operators):
 
     # --- ops that are usual as methods: the public functions, or their wider forms --------------------------------
 
-    all = methods.all
-    any = methods.any
-    argmax = methods.argmax
-    argmin = methods.argmin
-    argsort = _s.argsort
-    astype = _m.astype
-    clip = _e.clip
-    conj = _e.conj
-    cumulative_prod = _r.cumulative_prod
-    cumulative_sum = _r.cumulative_sum
-    diagonal = _l.diagonal
-    dot = _l.matmul
-    exp = _e.exp
-    expand_dims = _m.expand_dims
-    flip = _m.flip
-    log = _e.log
-    max = methods.max
-    mean = methods.mean
-    min = methods.min
-    nonzero = _s.nonzero
-    permute_dims = methods.permute_dims
-    prod = methods.prod
-    repeat = _m.repeat
-    reshape = methods.reshape
-    round = _e.round
-    sort = _s.sort
-    sqrt = _e.sqrt
-    squeeze = methods.squeeze
-    std = methods.std
-    sum = methods.sum
-    take = _s.take
-    trace = _l.trace
-    var = methods.var
+    all: ClassVar = methods.all
+    any: ClassVar = methods.any
+    argmax: ClassVar = methods.argmax
+    argmin: ClassVar = methods.argmin
+    argsort: ClassVar = _s.argsort
+    astype: ClassVar = _m.astype
+    clip: ClassVar = _e.clip
+    conj: ClassVar = _e.conj
+    cumulative_prod: ClassVar = _r.cumulative_prod
+    cumulative_sum: ClassVar = _r.cumulative_sum
+    diagonal: ClassVar = _l.diagonal
+    dot: ClassVar = _l.matmul
+    exp: ClassVar = _e.exp
+    expand_dims: ClassVar = _m.expand_dims
+    flip: ClassVar = _m.flip
+    log: ClassVar = _e.log
+    item: ClassVar = methods.item
+    max: ClassVar = methods.max
+    mean: ClassVar = methods.mean
+    min: ClassVar = methods.min
+    nonzero: ClassVar = _s.nonzero
+    numpy: ClassVar = methods.numpy
+    permute_dims: ClassVar = methods.permute_dims
+    prod: ClassVar = methods.prod
+    repeat: ClassVar = _m.repeat
+    reshape: ClassVar = methods.reshape
+    round: ClassVar = _e.round
+    sort: ClassVar = _s.sort
+    sqrt: ClassVar = _e.sqrt
+    squeeze: ClassVar = methods.squeeze
+    std: ClassVar = methods.std
+    sum: ClassVar = methods.sum
+    take: ClassVar = _s.take
+    to: ClassVar = methods.to
+    to_device: ClassVar = methods.to_device
+    tolist: ClassVar = methods.tolist
+    trace: ClassVar = _l.trace
+    var: ClassVar = methods.var
 
     @property
     def real(self) -> Tensor:
@@ -208,4 +755,5 @@ class Tensor(Operators):
         return _e.imag(self)
 
 
-operators.install(Tensor)
+# Compiled, a class has no slot for __index__ until it is set from outside (mypyc 2.4 fills every other one used here).
+setattr(Tensor, "__index__", conversion.index)  # noqa: B010  # an assignment is no plainer: it has to be excused to the type checker

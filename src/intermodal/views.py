@@ -1,15 +1,14 @@
 """Views: tensors that share elements, as NumPy's do, on every engine alike, also on those whose arrays cannot be written.
 
 ``x[1:]`` and ``x.reshape(-1)`` share their elements with ``x``. All tensors that share are one *family*; it holds the
-value of the original and for each member the steps that lead to it. A write to one member is carried back to the
-original by the steps' reverse, which is written in the rows, and from there to the members that are alive.
-A tensor without views pays nothing; a read never does.
+value of the original, and each member knows the steps that lead from there to itself. A write to one member is carried
+back to the original by the steps' reverse, which is written in the rows; the others see at their next use that the
+family has a newer value, and follow their steps again. A tensor without views pays one comparison.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
-from weakref import ref
 
 from intermodal import indexing
 
@@ -17,56 +16,64 @@ if TYPE_CHECKING:
     from intermodal.ops.table import Op
     from intermodal.tensor import Tensor
 
-__all__ = ["join", "write"]
+__all__ = ["Share", "join", "settle", "write"]
 
 # One way from a tensor to its view: a row with its attributes, or None with the key of a basic index.
 Step: TypeAlias = "tuple[Op | None, Any]"
 
 
 class Family:
-    """Tensors that share elements: the original's value, and the members with their steps from it."""
+    """What tensors share: the value of the original, and how often it was written."""
 
-    __slots__ = ("base", "limit", "members")
+    __slots__ = ("base", "version")
 
-    def __init__(self, original: Tensor) -> None:
-        self.base = type(original)(original._data, original._place)
-        self.members: list[tuple[ref[Tensor], tuple[Step, ...]]] = [(ref(original), ())]
-        self.limit = 8
+    def __init__(self, base: Tensor) -> None:
+        self.base = base
+        self.version = 0
 
-    def clear_away(self) -> None:
-        """Drop the members that are gone; called before the list doubles."""
-        self.members = [m for m in self.members if m[0]() is not None]
-        self.limit = max(8, 2 * len(self.members))
+
+class Share:
+    """A tensor's part in a family: the steps from the original to it, and the version of the value it has."""
+
+    __slots__ = ("family", "seen", "steps")
+
+    def __init__(self, family: Family, steps: tuple[Step, ...]) -> None:
+        self.family = family
+        self.steps = steps
+        self.seen = family.version
 
 
 def join(view: Tensor, source: Tensor, step: Step) -> Tensor:
     """Make a tensor a view of another, into whose family it comes."""
-    try:
-        family, steps = source._family
-    except AttributeError:
-        family, steps = Family(source), ()
-        source._family = (family, steps)
-    steps = (*steps, step)
-    view._family = (family, steps)
-    if len(family.members) >= family.limit:
-        family.clear_away()
-    family.members.append((ref(view), steps))
+    share = source._share
+    if share is None:
+        share = source._share = Share(Family(_alone(source)), ())
+    view._share = Share(share.family, (*share.steps, step))
     return view
+
+
+def settle(x: Tensor) -> None:
+    """Bring a tensor that shares its elements up to date."""
+    share = x._share
+    if share is not None and share.seen != share.family.version:
+        share.seen = share.family.version
+        x._raw = _followed(share.family.base, share.steps)._data
 
 
 def write(x: Tensor, value: Tensor) -> None:
     """Give a tensor another value, and with it all that share its elements."""
-    try:
-        family, steps = x._family
-    except AttributeError:
-        x._data, x._place = value._data, value._place
-        return
-    family.base = base = _carried_back(family.base, steps, value)
-    for member, way in family.members:
-        found = member()
-        if found is not None:
-            # The one that was written takes its value as given: there is no need to derive it again.
-            found._data = value._data if found is x else _followed(base, way)._data
+    share = x._share
+    if share is not None:
+        family = share.family
+        family.base = _carried_back(family.base, share.steps, value)
+        family.version += 1
+        share.seen = family.version  # it takes its value as given: there is no need to derive it again
+    x._raw, x._place = value._data, value._place
+
+
+def _alone(x: Tensor) -> Tensor:
+    """The same value in a tensor that shares with none."""
+    return type(x)(x._data, x._place)
 
 
 def _followed(base: Tensor, steps: tuple[Step, ...]) -> Tensor:
@@ -78,7 +85,7 @@ def _followed(base: Tensor, steps: tuple[Step, ...]) -> Tensor:
 def _carried_back(base: Tensor, steps: tuple[Step, ...], value: Tensor) -> Tensor:
     """The original as it is when the end of the steps has the value."""
     if not steps:
-        return type(base)(value._data, value._place)
+        return _alone(value)
     *before, (row, how) = steps
     source = _followed(base, tuple(before))
     if row is None:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import ast
 import inspect
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -14,7 +16,7 @@ NAMESPACES = [im, im.fft, im.linalg, im.nn, im.random]
 
 
 def public_names(module: ModuleType) -> list[str]:
-    return [name for name in dir(module) if not name.startswith("_")]
+    return [name for name in dir(module) if not name.startswith("_") and not name.endswith("__mypyc")]
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -27,15 +29,15 @@ def test_every_name_in_all_exists_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", MODULES)
 def test_every_module_says_what_lives_in_it(name: str) -> None:
-    assert (MODULES[name].__doc__ or "").strip()
+    path = Path(MODULES[name].__file__ or "")
+    source = path.with_name(path.name.partition(".")[0] + ".py").read_text()  # a compiled module does not carry its docstring
+    assert (ast.get_docstring(ast.parse(source)) or "").strip()
 
 
 @pytest.mark.parametrize("namespace", NAMESPACES, ids=lambda module: module.__name__)
 def test_every_public_function_and_class_has_a_docstring(namespace: ModuleType) -> None:
     things = {name: getattr(namespace, name) for name in public_names(namespace)}
-    owed = {
-        name for name, thing in things.items() if inspect.isroutine(thing) or inspect.isclass(thing) or inspect.ismodule(thing)
-    }
+    owed = {name for name, thing in things.items() if inspect.isroutine(thing) or inspect.isclass(thing)}
     assert {name for name in owed if not (things[name].__doc__ or "").strip()} == set()
 
 
