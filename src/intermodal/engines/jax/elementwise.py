@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from intermodal.engines.jax import memory
+from intermodal.engines.jax.logarithms import CAREFUL
 from intermodal.engines.jax.natives import NATIVES, compiled, native, quotient, wide
 from intermodal.errors import ExecutionError
 
@@ -55,8 +56,12 @@ def _infinite_and_nan(a: Any, b: Any) -> Any:
     return (jnp.isinf(a) & jnp.isnan(b)) | (jnp.isnan(a) & jnp.isinf(b))
 
 
+def _right(name: str) -> Callable[..., Any]:
+    return CAREFUL.get(name) or getattr(jnp, name)
+
+
 def _to_the_edges(name: str) -> Callable[[Any], Any]:
-    function: Callable[[Any], Any] = getattr(jnp, name)
+    function: Callable[[Any], Any] = _right(name)
 
     def complete(x: Any) -> Any:
         result = function(x)
@@ -72,7 +77,7 @@ def _to_the_edges(name: str) -> Callable[[Any], Any]:
 for _name in _SAME.split():
     NATIVES[_name] = jax.jit(getattr(jnp, _name))
 for _name in _WIDE.split():
-    NATIVES[_name] = jax.jit(wide(_to_the_edges(_name) if _name in _EDGES else getattr(jnp, _name)))
+    NATIVES[_name] = jax.jit(wide(_to_the_edges(_name) if _name in _EDGES else _right(_name)))
 
 
 def _is_integer(x: Any) -> bool:

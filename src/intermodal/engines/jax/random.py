@@ -12,6 +12,7 @@ from intermodal import dtypes
 from intermodal.devices import Device
 from intermodal.dtypes import DType
 from intermodal.engines.jax import memory
+from intermodal.engines.jax.logarithms import log1p
 from intermodal.engines.jax.natives import has_x64, native, static
 from intermodal.ops.random import last_before
 
@@ -87,7 +88,7 @@ def normal(shape: Shape, mean: float, std: float, dtype: DType, device: Device, 
 
 @static("shape", "dtype")
 def _exponential(key: Any, scale: Any, shape: Shape, dtype: DType) -> Any:
-    return (-jnp.log1p(-_unit(key, shape, _computed(dtype))) * scale).astype(dtype.numpy)
+    return (-log1p(-_unit(key, shape, _computed(dtype))) * scale).astype(dtype.numpy)
 
 
 @native
