@@ -10,8 +10,12 @@ Example:
 """
 
 import math as _math
+import os as _os
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any, Final as _Final
+
+if _os.environ.get("INTERMODAL_PURE") == "1":
+    _import_module("intermodal._pure")
 
 from intermodal import (
     backend as backend,

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 import intermodal as im
+from intermodal import tensor
 from intermodal.cli import probes
 
 from .commands import install, intermodal
@@ -42,7 +43,19 @@ def test_the_devices_that_are_here_compute_rightly(document: dict[str, Any]) -> 
 
 
 def test_the_machine_form_has_its_keys(document: dict[str, Any]) -> None:
-    assert list(document) == ["ok", "intermodal", "python", "system", "machine", "libraries", "engines", "threads", "findings"]
+    assert list(document) == [
+        "ok",
+        "intermodal",
+        "hot_path",
+        "python",
+        "system",
+        "machine",
+        "libraries",
+        "engines",
+        "threads",
+        "findings",
+    ]
+    assert document["hot_path"] == ("pure Python" if str(tensor.__file__).endswith(".py") else "compiled")
     assert document["libraries"]["numpy"]
     assert document["threads"]["cores"]["usable"] >= 1
     assert document["threads"]["environment"]["OMP_NUM_THREADS"] is None

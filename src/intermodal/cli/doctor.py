@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 import intermodal as im
-from intermodal import config
+from intermodal import config, tensor
 from intermodal.cli import probes, threads
 from intermodal.cli.output import STYLES, grid, heading
 from intermodal.cli.survey import Answer, ask
@@ -34,6 +34,7 @@ def collect(chosen: Sequence[str], timeout: float) -> dict[str, Any]:
     return {
         "ok": all(f["severity"] != "error" for f in findings),
         "intermodal": im.__version__,
+        "hot_path": "pure Python" if str(tensor.__file__).endswith(".py") else "compiled",
         "python": platform.python_version(),
         "system": platform.system(),
         "machine": platform.machine(),
@@ -109,7 +110,7 @@ def show(document: dict[str, Any], out: Console) -> None:
     grid(
         out,
         [
-            ("intermodal", document["intermodal"]),
+            ("intermodal", f"{document['intermodal']}, hot path {document['hot_path']}"),
             ("python", f"{document['python']} on {document['system']} {document['machine']}"),
             *document["libraries"].items(),
         ],

@@ -1,0 +1,84 @@
+"""The hot path compiled and pure. The whole suite runs with either; here is what chooses, and what is built."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from intermodal import tensor
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = """
+import intermodal as im
+from intermodal import tensor
+x = im.asarray([[1.0, 2.0], [3.0, 4.0]])
+row = x[0]
+row += 10.0
+print(tensor.__file__)
+print((x @ x + 1).tolist(), 2 - x[1, 1].item(), bool((x == x).all()), [10, 20][im.asarray(1)], hash(tensor.Place()) is None)
+"""
+
+
+def answers(place: Path, pure: str) -> list[str]:
+    environment = os.environ | {"PYTHONPATH": str(place), "INTERMODAL_PURE": pure}
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True, cwd=place
+    ).stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel's contents, built for real from the source."""
+    if shutil.which(os.environ.get("CC", "cc")) is None:
+        pytest.skip("no C compiler here")
+    if importlib.util.find_spec("hatchling") is None:
+        pytest.skip("hatchling is not installed")
+    target = tmp_path_factory.mktemp("wheel")
+    source = target / "source"
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".git", ".*_cache", "__pycache__", "tests", "docs"))
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
+    subprocess.run(command, cwd=source, check=True, capture_output=True, env=os.environ | {"INTERMODAL_PURE": "0"})
+    (built,) = target.glob("*.whl")
+    assert "none-any" not in built.name
+    with zipfile.ZipFile(built) as archive:
+        archive.extractall(target / "installed")
+    return target / "installed"
+
+
+def test_the_wheel_runs_compiled_and_from_source_alike(wheel: Path) -> None:
+    compiled, pure = answers(wheel, "0"), answers(wheel, "1")
+    assert Path(compiled[0]).suffix in {".so", ".pyd"}
+    assert Path(pure[0]).name == "tensor.py"
+    assert compiled[1:] == pure[1:]
+    assert Path(compiled[0]).is_relative_to(wheel)
+
+
+def test_the_source_and_the_compiled_module_lie_side_by_side(wheel: Path) -> None:
+    names = {path.name.partition(".")[0] for path in (wheel / "intermodal").iterdir() if path.suffix != ".py"}
+    assert {"tensor", "tensor__mypyc"} <= names
+    assert (wheel / "intermodal" / "tensor.py").read_text() == (ROOT / "src" / "intermodal" / "tensor.py").read_text()
+
+
+@pytest.mark.skipif("INTERMODAL_PURE" not in os.environ, reason="INTERMODAL_PURE is not set")
+def test_what_was_asked_for_is_what_runs() -> None:
+    assert str(tensor.__file__).endswith(".py") != (os.environ["INTERMODAL_PURE"] == "0")
+
+
+def test_a_wheel_without_a_compiler_is_pure_and_says_so(tmp_path: Path) -> None:
+    if importlib.util.find_spec("hatchling") is None:
+        pytest.skip("hatchling is not installed")
+    source = tmp_path / "source"
+    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".git", ".*_cache", "__pycache__", "tests", "docs"))
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    environment = {k: v for k, v in os.environ.items() if k != "INTERMODAL_PURE"} | {"CC": "no-such-compiler"}
+    done = subprocess.run(command, cwd=source, check=True, capture_output=True, text=True, env=environment)
+    (built,) = tmp_path.glob("*.whl")
+    assert "none-any" in built.name
+    assert "stays pure Python" in done.stdout + done.stderr
