@@ -10,13 +10,16 @@ from benchmarks import reports
 
 def main(arguments: list[str] | None = None) -> None:
     """Run one report and print it."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What intermodal costs beside bare NumPy.")
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What intermodal costs beside the bare engines.")
     commands = parser.add_subparsers(dest="command", required=True)
-    overhead = commands.add_parser("overhead", help="the time that an op takes, beside bare NumPy and other libraries over NumPy")
+    overhead = commands.add_parser(
+        "overhead", help="the time that an op takes, beside the bare engine and other libraries over it"
+    )
+    overhead.add_argument("--engine", choices=list(reports.ENGINES), default="numpy", help="the engine under test (numpy)")
     overhead.add_argument(
         "--ops", type=_ops, default=list(reports.CASES), help=f"a list with commas; all: {','.join(reports.CASES)}"
     )
-    overhead.add_argument("--repeat", type=_count, default=201, help="rounds of NumPy, other, other, NumPy for each figure (201)")
+    overhead.add_argument("--repeat", type=_count, default=201, help="rounds of bare, other, other, bare for each figure (201)")
     imports = commands.add_parser("imports", help="the time of `import intermodal` beside `import numpy`, in fresh interpreters")
     imports.add_argument("--repeat", type=_count, default=15, help="interpreters started for each figure (15)")
     for command in (overhead, imports):
@@ -24,7 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
 
     if options.command == "overhead":
-        report = reports.overhead(options.ops, options.repeat)
+        report = reports.overhead(options.engine, options.ops, options.repeat)
         text = reports.show_overhead(report)
     else:
         report = reports.imports(options.repeat)

@@ -1,4 +1,4 @@
-"""The two reports: what an op costs over bare NumPy, and what the import costs over `import numpy`.
+"""The two reports: what an op costs over the bare engine, and what the import costs over `import numpy`.
 
 A report is data that goes to JSON as it is; `show_overhead` and `show_imports` make tables of it. The limits in
 `TARGETS` are shown beside what was measured and never asserted: only a person sees how quiet the machine was.
@@ -7,6 +7,7 @@ A report is data that goes to JSON as it is; `show_overhead` and `show_imports` 
 from __future__ import annotations
 
 import importlib
+import math
 import os
 import subprocess
 import sys
@@ -20,7 +21,7 @@ import numpy as np
 import intermodal as im
 from benchmarks.measure import Loop, Summary, alternate, compare, environment, process, summarise, table
 
-__all__ = ["CASES", "imports", "overhead", "show_imports", "show_overhead"]
+__all__ = ["CASES", "ENGINES", "imports", "overhead", "show_imports", "show_overhead"]
 
 Report = dict[str, Any]
 
@@ -28,8 +29,8 @@ Report = dict[str, Any]
 class Case(NamedTuple):
     """One op as each library's users write it; None where a library has no way of its own."""
 
-    call: str  # NumPy, intermodal, array_api_strict
-    keras: str | None  # on NumPy a Keras tensor is a bare array, and its operators are NumPy's
+    call: str  # the engine itself, intermodal, array_api_strict
+    function: str | None  # Keras and array_api_compat: their tensors are the engine's own, and so are the operators
     eagerpy: str | None
 
 
@@ -47,11 +48,41 @@ CASES: Final = {
     "slice": Case("x[:1]", None, "x[:1]"),
 }
 SHAPES: Final = ((1,), (1_000,), (1_000_000,))
-MATRICES: Final = ((1, 1), (32, 32), (1_000, 1_000))
+MATRICES: Final = ((1, 1), (32, 32), (1_024, 1_024))
+LARGE: Final = 1_000_000  # from here on an asynchronous engine is waited for
+
+
+class Engine(NamedTuple):
+    """An engine without anything over it: its namespace, how it takes an array, and how its answer is waited for."""
+
+    name: str
+    version: str
+    namespace: Any
+    take: Callable[[Any], Any]
+    wait: str = "{}"
+    wait_ours: str = "{}"
+
+
+def _numpy() -> Engine:
+    return Engine("numpy", np.__version__, np, np.asarray)
+
+
+def _torch() -> Engine:
+    torch: Any = importlib.import_module("torch")
+    return Engine("torch", torch.__version__, torch, torch.from_numpy)
+
+
+def _jax() -> Engine:
+    jax: Any = importlib.import_module("jax")
+    numpy: Any = importlib.import_module("jax.numpy")
+    return Engine("jax", jax.__version__, numpy, numpy.asarray, "({}).block_until_ready()", "({})._data.block_until_ready()")
+
+
+ENGINES: Final = {"numpy": _numpy, "torch": _torch, "jax": _jax}
 
 
 class Contender(NamedTuple):
-    """A library over NumPy: its namespace, how it takes an array, and how a case is written with it."""
+    """A library over the engine: its namespace, how it takes the engine's array, and how a case is written with it."""
 
     name: str
     version: str
@@ -60,82 +91,108 @@ class Contender(NamedTuple):
     write: Callable[[Case], str | None]
 
 
-def _intermodal() -> Contender:
+def _intermodal(_: str) -> Contender:
     namespace: Any = im
     return Contender("intermodal", im.__version__, namespace, namespace.asarray, lambda case: case.call)
 
 
-def _array_api_strict() -> Contender:
+def _array_api_strict(_: str) -> Contender:
     strict: Any = importlib.import_module("array_api_strict")
     return Contender("array_api_strict", strict.__version__, strict, strict.asarray, lambda case: case.call)
 
 
-def _eagerpy() -> Contender:
+def _array_api_compat(engine: str) -> Contender:
+    compat: Any = importlib.import_module("array_api_compat")
+    namespace: Any = importlib.import_module(f"array_api_compat.{engine}")
+    return Contender("array_api_compat", compat.__version__, namespace, namespace.asarray, lambda case: case.function)
+
+
+def _eagerpy(_: str) -> Contender:
     eagerpy: Any = importlib.import_module("eagerpy")
     return Contender("eagerpy", eagerpy.__version__, eagerpy, eagerpy.astensor, lambda case: case.eagerpy)
 
 
-def _keras() -> Contender:
-    os.environ["KERAS_BACKEND"] = "numpy"  # read once, at import
+def _keras(engine: str) -> Contender:
+    os.environ["KERAS_BACKEND"] = engine  # read once, at import
     with tempfile.TemporaryDirectory() as home:
         os.environ.setdefault("KERAS_HOME", home)  # where it writes a configuration file when it is imported
         keras: Any = importlib.import_module("keras")
-    return Contender("keras.ops", keras.__version__, keras.ops, keras.ops.convert_to_tensor, lambda case: case.keras)
+    return Contender("keras.ops", keras.__version__, keras.ops, keras.ops.convert_to_tensor, lambda case: case.function)
 
 
-# What to install for each; the NumPy backend of Keras imports its JAX backend and SciPy.
+# How each is loaded, what to install for it (the NumPy backend of Keras imports its JAX backend and SciPy), and its engines.
 PEERS: Final = {
-    "array_api_strict": (_array_api_strict, "array-api-strict"),
-    "eagerpy": (_eagerpy, "eagerpy"),
-    "keras.ops": (_keras, "keras jax scipy"),
+    "array_api_strict": (_array_api_strict, "array-api-strict", {"numpy"}),
+    "array_api_compat": (_array_api_compat, "array-api-compat", {"torch"}),
+    "eagerpy": (_eagerpy, "eagerpy", {"numpy", "torch", "jax"}),
+    "keras.ops": (_keras, "keras jax scipy", {"numpy", "torch", "jax"}),
 }
 
-# What the project holds itself to: result, figure, limit, in pure Python.
-TARGETS: Final = (
-    ("add", "1", "added", 450.0, "ns added"),
-    ("add", "1000000", "ratio", 1.03, "times NumPy"),
-)
+# What the project holds itself to: ns added to `x + y` of one element, in pure Python and compiled.
+ADDED: Final = {"numpy": (450.0, 120.0), "torch": (800.0, 150.0), "jax": (1200.0, 500.0)}
+RATIOS: Final = (("add", "1000000", 1.03), ("matmul", "1024x1024", 1.01))
 IMPORT_TARGET: Final = 1.6
 
 
-def overhead(ops: Sequence[str], rounds: int) -> Report:
-    """Time ops beside bare NumPy for intermodal and for every peer that is installed, each pair in alternation."""
+def overhead(engine: str, ops: Sequence[str], rounds: int) -> Report:
+    """Time ops beside the bare engine for intermodal and for every peer that is installed, each pair in alternation."""
     where = environment()  # first: the machine's load is that of others then
-    contenders, versions = [_intermodal()], {"intermodal": im.__version__}
-    for name, (load, packages) in PEERS.items():
+    bare = ENGINES[engine]()
+    contenders, versions = [_intermodal(engine)], {"intermodal": im.__version__}
+    for name, (load, packages, engines) in PEERS.items():
+        if engine not in engines:
+            continue
         try:
-            contenders.append(load())
+            contenders.append(load(engine))
             versions[name] = contenders[-1].version
         except ImportError as error:
             versions[name] = f"not installed ({error.name} is missing): pip install {packages}"
     results = [
-        _time(op, shape, contender, statement, rounds)
+        _time(op, shape, bare, contender, statement, rounds)
         for op in ops
         for shape in (MATRICES if op == "matmul" else SHAPES)
         for contender in contenders
         if (statement := contender.write(CASES[op])) is not None
     ]
+    limit = ADDED[engine]["compiled" in where["intermodal"]]
+    wanted = [
+        ("add", "1", "added", limit, "ns added"),
+        *((op, size, "ratio", at_most, f"times {engine}") for op, size, at_most in RATIOS),
+    ]
     targets = [
-        {"what": f"{op} at size {size}", "measured": r[figure]["median"], "limit": limit, "unit": unit}
-        for op, size, figure, limit, unit in TARGETS
+        {"what": f"{op} at size {size}", "measured": r[figure]["median"], "limit": at_most, "unit": unit}
+        for op, size, figure, at_most, unit in wanted
         for r in results
         if (r["op"], r["size"], r["contender"]) == (op, size, "intermodal")
     ]
-    return {"environment": where, "rounds": rounds, "contenders": versions, "results": results, "targets": targets}
+    return {
+        "environment": where,
+        "engine": f"{bare.name} {bare.version}",
+        "rounds": rounds,
+        "contenders": versions,
+        "results": results,
+        "targets": targets,
+    }
 
 
-def _time(op: str, shape: tuple[int, ...], contender: Contender, statement: str, rounds: int) -> Report:
+def _time(op: str, shape: tuple[int, ...], engine: Engine, contender: Contender, statement: str, rounds: int) -> Report:
     call = CASES[op].call
     generator = np.random.default_rng(0)
-    x, y = (generator.uniform(0.5, 1.5, shape).astype(np.float32) for _ in range(2))
-    bare = {"x": x, "y": y, "xp": np}
+    x, y = (engine.take(generator.uniform(0.5, 1.5, shape).astype(np.float32)) for _ in range(2))
+    bare = {"x": x, "y": y, "xp": engine.namespace}
     other = {"x": contender.take(x), "y": contender.take(y), "xp": contender.namespace}
     expected, answer = eval(call, dict(bare)), eval(statement, dict(other))
     np.testing.assert_allclose(answer.numpy() if hasattr(answer, "numpy") else np.asarray(answer), expected, rtol=1e-5)
-    found = compare(Loop(call, bare).sample, Loop(statement, other).sample, rounds)
     size = "x".join(map(str, shape))
+    shown = statement
+    if math.prod(shape) >= LARGE:
+        call, statement = (
+            engine.wait.format(call),
+            (engine.wait_ours if contender.name == "intermodal" else engine.wait).format(statement),
+        )
+    found = compare(Loop(call, bare).sample, Loop(statement, other).sample, rounds)
     figures = {name: summary._asdict() for name, summary in found._asdict().items()}
-    return {"op": op, "size": size, "contender": contender.name, "call": statement, **figures}
+    return {"op": op, "size": size, "contender": contender.name, "call": shown, **figures}
 
 
 def imports(passes: int) -> Report:
@@ -192,10 +249,17 @@ def show_overhead(report: Report) -> str:
     versions = [f"{name}: {version}" for name, version in report["contenders"].items()]
     return "\n".join(
         (
-            *_heading(report, f"ns per call, median of {2 * report['rounds']} samples (10th to 90th percentile), float32"),
-            table(["op", "call", "size", "NumPy", "", "intermodal", "", "added", "ratio"], own, left=2),
+            *_heading(
+                report,
+                f"{report['engine']}; ns per call, median of {2 * report['rounds']} samples (10th to 90th percentile), float32",
+            ),
+            table(["op", "call", "size", report["engine"].split()[0], "", "intermodal", "", "added", "ratio"], own, left=2),
             *_targets(report),
-            *(("", "What others add over NumPy, in ns (and the ratio)", table(["op", "size", *names], rows)) if names else ()),
+            *(
+                ("", f"What others add over {report['engine']}, in ns (and the ratio)", table(["op", "size", *names], rows))
+                if names
+                else ()
+            ),
             "",
             *versions,
         )

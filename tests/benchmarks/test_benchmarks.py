@@ -93,14 +93,16 @@ def test_columns_are_aligned() -> None:
 # --- the reports, end to end -------------------------------------------------------------------------------------
 
 
-def test_overhead_prints_a_table_of_every_size_and_the_targets() -> None:
-    text = run("overhead", "--ops", "add,getitem", "--repeat", "1")
+@pytest.mark.parametrize("engine", ["numpy", "torch", "jax"])
+def test_overhead_prints_a_table_of_every_size_and_the_targets(engine: str) -> None:
+    pytest.importorskip(engine)
+    text = run("overhead", "--engine", engine, "--ops", "add,getitem", "--repeat", "1")
     rows = [line.split()[:4] for line in text.splitlines() if line.startswith(("add ", "getitem "))]
     assert [row for row in rows if row[1] == "x"] == [["add", "x", "+", "y"]] * 3
     assert "intermodal" in text
     assert text.count("target: add at size") == 2
-    for peer in reports.PEERS:
-        assert f"\n{peer}: " in text
+    for peer, (_, _, engines) in reports.PEERS.items():
+        assert (f"\n{peer}: " in text) == (engine in engines)
 
 
 def test_overhead_gives_json_with_the_spread_of_every_figure() -> None:
@@ -108,7 +110,7 @@ def test_overhead_gives_json_with_the_spread_of_every_figure() -> None:
     own = [r for r in report["results"] if r["contender"] == "intermodal"]
     assert [(r["op"], r["size"]) for r in own] == [
         (op, size)
-        for op, sizes in {"function": ["1", "1000", "1000000"], "matmul": ["1x1", "32x32", "1000x1000"]}.items()
+        for op, sizes in {"function": ["1", "1000", "1000000"], "matmul": ["1x1", "32x32", "1024x1024"]}.items()
         for size in sizes
     ]
     for result in report["results"]:
@@ -116,8 +118,11 @@ def test_overhead_gives_json_with_the_spread_of_every_figure() -> None:
             assert set(result[figure]) == FIGURES
         assert result["bare"]["low"] > 0
         assert result["ratio"]["median"] > 0
-    assert report["targets"] == []  # they are about `x + y`
-    assert set(report["contenders"]) == {"intermodal", *reports.PEERS}
+    assert [t["what"] for t in report["targets"]] == ["matmul at size 1024x1024"]  # the others are about `x + y`
+    assert set(report["contenders"]) == {
+        "intermodal",
+        *(name for name, (_, _, engines) in reports.PEERS.items() if "numpy" in engines),
+    }
 
 
 def test_imports_prints_the_ratio_to_numpy_gross_and_net() -> None:
@@ -134,11 +139,11 @@ def test_imports_prints_the_ratio_to_numpy_gross_and_net() -> None:
 
 
 def test_a_peer_that_is_missing_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent() -> reports.Contender:
+    def absent(engine: str) -> reports.Contender:
         raise ModuleNotFoundError("No module named 'nowhere'", name="nowhere")
 
-    monkeypatch.setattr(reports, "PEERS", {"nowhere": (absent, "nowhere-to-be-found")})
-    report = reports.overhead(["slice"], 1)
+    monkeypatch.setattr(reports, "PEERS", {"nowhere": (absent, "nowhere-to-be-found", {"numpy"})})
+    report = reports.overhead("numpy", ["slice"], 1)
     assert report["contenders"]["nowhere"] == "not installed (nowhere is missing): pip install nowhere-to-be-found"
     assert "nowhere: not installed" in reports.show_overhead(report)
 
@@ -147,9 +152,9 @@ def test_a_library_that_answers_wrongly_is_not_timed(monkeypatch: pytest.MonkeyP
     wrong: dict[str, Any] = {"add": reports.Case("x + y", None, "x - y")}
     monkeypatch.setattr(reports, "CASES", wrong)
     liar = reports.Contender("liar", "1", np, np.asarray, lambda case: case.eagerpy)
-    monkeypatch.setattr(reports, "PEERS", {"liar": (lambda: liar, "liar")})
+    monkeypatch.setattr(reports, "PEERS", {"liar": (lambda engine: liar, "liar", {"numpy"})})
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
-        reports.overhead(["add"], 1)
+        reports.overhead("numpy", ["add"], 1)
 
 
 def test_an_unknown_op_is_refused_with_the_list(capsys: pytest.CaptureFixture[str]) -> None:
