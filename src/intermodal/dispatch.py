@@ -151,13 +151,24 @@ def _call_short(row: Op, args: tuple[Any, ...]) -> Tensor | None:
         way = short_way(row, place)
         if way is not None:
             if type(y) is Tensor:
-                return Tensor(way[0](x._data, y._data), way[1]) if y._place is place else None
+                if y._place is place:
+                    return Tensor(way[0](x._data, y._data), way[1])
+                return _call_mixed(row, x, y)
             if type(y) in place.scalars:
                 return Tensor(way[0](x._data, y), way[1])
     elif type(y) is Tensor and type(x) in y._place.scalars:
         way = short_way(row, y._place)
         return None if way is None else Tensor(way[0](x, y._data), way[1])
     return None
+
+
+def _call_mixed(row: Op, x: Tensor, y: Tensor) -> Tensor | None:
+    """Operands of which one is in a layer over the other's place: the layer takes both."""
+    place = x._place if x._place.plain is not x._place else y._place
+    if place.plain is not (y._place if place is x._place else x._place):
+        return None
+    way = short_way(row, place)
+    return None if way is None else Tensor(way[0](x._data, y._data), way[1])
 
 
 def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) -> Any:
@@ -205,11 +216,11 @@ def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) 
     operands = inferred.operands
     if isinstance(operands, tuple):
         values = [v if d is None else _bring(v, d) for v, d in zip(values, operands, strict=True)]
-        place = place_of(device, next((d for d in operands if d is not None), inferred.outputs[0].dtype))
+        dtype = next((d for d in operands if d is not None), inferred.outputs[0].dtype)
+        place = place_of(device, dtype) if place is None else _at(place, dtype)
     elif operands is not None:
         values = [v if type(v) is Tensor and v._place.dtype is operands else _bring(v, operands) for v in values]
-        if place is None or place.dtype is not operands:
-            place = place_of(device, operands)
+        place = place_of(device, operands) if place is None else _at(place, operands)
     elif place is None:
         place = place_of(device, inferred.outputs[0].dtype)
     return _run(row, place, values, inferred)
@@ -229,7 +240,7 @@ def _run(row: Op, place: Place, values: list[Any], inferred: Inferred) -> Any:
     backend = place.backend
     arrays = [v._data if type(v) is Tensor else _array(v, place, inferred.operands) for v in values]
     # Before the engine is asked, so that a dtype of the result which the device lacks is refused here.
-    places = [_at(place, s.dtype) for s in inferred.outputs]
+    places = [_home(place, s.dtype) for s in inferred.outputs]
     results = backend.execute(row, arrays, attrs, inferred.outputs, native)
     if not row.multiple:
         result = Tensor(results[0], places[0])
@@ -239,7 +250,12 @@ def _run(row: Op, place: Place, values: list[Any], inferred: Inferred) -> Any:
 
 
 def _at(place: Place, dtype: DType) -> Place:
-    return place if dtype is place.dtype else place_of(place.device, dtype)
+    return place if dtype is place.dtype else place.at(dtype)
+
+
+def _home(place: Place, dtype: DType) -> Place:
+    """Where a result goes: it stays in a layer if it has a derivative."""
+    return _at(place if dtype.is_floating or dtype.is_complex else place.plain, dtype)
 
 
 def _array(value: Any, place: Place, operands: object) -> Any:
@@ -268,14 +284,14 @@ def _bring(value: Any, dtype: DType) -> Any:
 
 
 def _meet(row: Op, place: Place | None, other: Place) -> Place:
-    """The place of a call so far, joined by another tensor's; two devices do not meet."""
+    """The place of a call so far, joined by another tensor's; two devices do not meet, and a layer takes what is below it."""
     if place is None:
         return other
     if place.device is not other.device:
         raise DeviceMismatchError(
             f"{row.name}: one tensor is on {place.device}, another on {other.device}. Move one, for example with x.to({str(place.device)!r})."
         )
-    return place
+    return place if other.plain is other else other
 
 
 def _members(row: Op, name: str, value: object) -> list[Tensor]:

@@ -7,7 +7,8 @@ found out by asking the row's own rule once, so no table of exceptions is kept.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn, cast
+from functools import partial
+from typing import NoReturn, TypeAlias, cast
 
 from intermodal import dtypes
 from intermodal.backend import Backend, DTypeUsage, Native, check_device
@@ -19,8 +20,9 @@ from intermodal.ops.rules import Elementwise
 from intermodal.ops.table import TABLE, Inferred, Op, Spec
 from intermodal.tensor import ARITHMETIC, COMPARISONS, UNARY, Place
 
-__all__ = ["native_of", "place_of", "short_way"]
+__all__ = ["layered", "native_of", "place_of", "short_way"]
 
+ShortWay: TypeAlias = tuple[Native, Place]
 _places: dict[tuple[Device, DType], Place] = {}
 
 
@@ -44,7 +46,21 @@ def _forget(engine: str) -> None:
 def _make(backend: Backend, device: Device, dtype: DType) -> Place:
     place = Place()
     place.device, place.dtype, place.backend, place.natives, place.short = device, dtype, backend, {}, {}
+    place.plain, place.at = place, partial(place_of, device)
     place.boolean = place if dtype.is_bool else place_of(device, dtypes.bool_)
+    return _with_operators(place)
+
+
+def layered(plain: Place, backend: Backend, at: Callable[[DType], Place], short: dict[str, ShortWay | None]) -> Place:
+    """The place of a layer over another place: the layer's backend, its way to other dtypes, and its short ways."""
+    place = Place()
+    place.device, place.dtype, place.backend, place.natives, place.short = plain.device, plain.dtype, backend, {}, short
+    place.plain, place.at, place.boolean = plain, at, plain.boolean
+    return _with_operators(place)
+
+
+def _with_operators(place: Place) -> Place:
+    backend, dtype = place.backend, place.dtype
     place.scalars = _scalar_types(dtype) if backend.takes_scalars else frozenset()
     place.getitem = _refuse if backend.defers else type(backend).getitem or _refuse
     for name in (*ARITHMETIC, *COMPARISONS, *UNARY):
@@ -64,7 +80,7 @@ def _scalar_types(dtype: DType) -> frozenset[type]:
     return frozenset((int, float, complex)[: 1 if dtype.is_integer else 2 if dtype.is_floating else 3])
 
 
-def short_way(row: Op, place: Place) -> tuple[Native, Place] | None:
+def short_way(row: Op, place: Place) -> ShortWay | None:
     """The engine's function for a row and the place of its result, if operands of this place need nothing else."""
     try:
         return place.short[row.name]
@@ -73,7 +89,7 @@ def short_way(row: Op, place: Place) -> tuple[Native, Place] | None:
         return way
 
 
-def _find_short_way(row: Op, place: Place) -> tuple[Native, Place] | None:
+def _find_short_way(row: Op, place: Place) -> ShortWay | None:
     rule = row.infer
     if place.backend.defers or row.view is not None or not (type(rule) is Elementwise or row.name == "matmul"):
         return None

@@ -50,12 +50,14 @@ class Place:
     """
 
     __slots__ = (
+        "at",
         "backend",
         "boolean",
         "device",
         "dtype",
         "getitem",
         "natives",
+        "plain",
         "scalars",
         "short",
         *ARITHMETIC,
@@ -65,6 +67,8 @@ class Place:
     device: Device
     dtype: DType
     backend: Backend
+    plain: Place  # the place below a layer: where its values are without it; of a place without a layer, itself
+    at: Callable[[DType], Place]  # where a result of another dtype goes
     boolean: Place
     scalars: frozenset[type]
     natives: dict[str, Callable[..., Any] | None]
