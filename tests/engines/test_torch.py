@@ -32,7 +32,7 @@ def test_import_intermodal_does_not_import_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 def test_the_operator_calls_pytorchs_own_function(dtype: str) -> None:
     place = place_of(CPU, dtypes.as_dtype(dtype))
     assert (place.add, place.multiply, place.matmul) == (torch.add, torch.multiply, torch.matmul)

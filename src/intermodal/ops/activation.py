@@ -144,9 +144,11 @@ def _infer_softplus(x: Spec, *, beta: float) -> Inferred:
 def softplus(x: Tensor, /, *, beta: float = 1.0) -> Tensor:
     """log(1 + exp(beta * x)) / beta, a smooth `relu`."""
     z = x if beta == 1.0 else multiply(x, beta)
-    above = greater(z, 0.0)
-    result = add(where(above, z, 0.0), log1p(exp(where(above, negative(z), z))))
-    return result if beta == 1.0 else divide(result, beta)
+    above = greater(x, 0.0)
+    bend = log1p(exp(where(above, negative(z), z)))
+    return add(
+        where(above, x, 0.0), bend if beta == 1.0 else divide(bend, beta)
+    )  # the line itself is not scaled: that would overflow
 
 
 @op(infer=elementwise(FLOAT), namespace="nn")

@@ -32,23 +32,28 @@ if TYPE_CHECKING:
 # where NaN may pass through; masks use `where`.
 
 
-@primitive(infer=elementwise(NUMERIC))
+def _conj(x: Operand) -> Operand:
+    """The conjugate in derivatives of complex functions; what is real is its own."""
+    return conj(x) if not isinstance(x, (bool, int, float, complex)) and x.dtype.is_complex else x.conjugate() if isinstance(x, complex) else x
+
+
+@primitive(infer=elementwise(NUMERIC), vjp={"x1": lambda g: g, "x2": lambda g: g})
 def add(x1: Operand, x2: Operand, /) -> Tensor:
     """The sum of the operands."""
 
 
-@op(infer=elementwise(NUMERIC))
+@op(infer=elementwise(NUMERIC), vjp={"x1": lambda g: g, "x2": lambda g: -g})
 def subtract(x1: Operand, x2: Operand, /) -> Tensor:
     """The first operand less the second."""
     return add(x1, -x2)
 
 
-@primitive(infer=elementwise(NUMERIC))
+@primitive(infer=elementwise(NUMERIC), vjp={"x1": lambda g, x2: g * _conj(x2), "x2": lambda g, x1: g * _conj(x1)})
 def multiply(x1: Operand, x2: Operand, /) -> Tensor:
     """The product of the operands."""
 
 
-@primitive(infer=elementwise(INEXACT, inexact=dtypes.float64))
+@primitive(infer=elementwise(INEXACT, inexact=dtypes.float64), vjp={"x1": lambda g, x2: g / _conj(x2), "x2": lambda g, x2, out: -g * _conj(out / x2)})
 def divide(x1: Operand, x2: Operand, /) -> Tensor:
     """The quotient; integers divide to float64."""
 
@@ -68,13 +73,13 @@ def pow(x1: Operand, x2: Operand, /) -> Tensor:
     """The first operand raised to the second; integer powers are exact."""
 
 
-@op(infer=elementwise(NUMERIC))
+@op(infer=elementwise(NUMERIC), vjp={"x": lambda g: -g})
 def negative(x: Tensor, /) -> Tensor:
     """The number with its sign turned."""
     return add(bitwise_invert(x), 1) if x.dtype.kind == "unsigned integer" else multiply(x, -1)
 
 
-@op(infer=elementwise(NUMERIC))
+@op(infer=elementwise(NUMERIC), vjp={"x": lambda g: g})
 def positive(x: Tensor, /) -> Tensor:
     """The number itself."""
     return x
@@ -180,7 +185,7 @@ def minimum(x1: Operand, x2: Operand, /) -> Tensor:
     return where(logical_or(less(x1, x2), not_equal(x1, x1)), x1, x2)
 
 
-@primitive(infer=elementwise(INEXACT, inexact=True))
+@primitive(infer=elementwise(INEXACT, inexact=True), vjp={"x": lambda g, out: g * _conj(out)})
 def exp(x: Tensor, /) -> Tensor:
     """E raised to x."""
 
@@ -190,7 +195,7 @@ def expm1(x: Tensor, /) -> Tensor:
     """exp(x) - 1, exact near zero."""
 
 
-@primitive(infer=elementwise(INEXACT, inexact=True))
+@primitive(infer=elementwise(INEXACT, inexact=True), vjp={"x": lambda g, x: g / _conj(x)})
 def log(x: Tensor, /) -> Tensor:
     """The natural logarithm."""
 
@@ -345,9 +350,13 @@ def abs(x: Tensor, /) -> Tensor:
 def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1; NaN for NaN; of a complex number x / abs(x), or 0."""
     if x.dtype.is_complex:
-        length = abs(x)
-        unit = divide(x, astype(where(equal(length, 0.0), 1.0, length), x.dtype))
-        return where(equal(length, 0.0), 0.0, unit)
+        # The parts are brought to a size of 1 first, because the length of large ones overflows; of infinite ones only the signs count.
+        a, b = real(x), imag(x)
+        size = maximum(abs(a), abs(b))
+        scale = where(equal(size, 0.0), 1.0, size)
+        a, b = (where(isinf(size), copysign(astype(isinf(p), p.dtype), p), divide(p, scale)) for p in (a, b))
+        length = where(equal(size, 0.0), 1.0, hypot(a, b))
+        return complex_(divide(a, length), divide(b, length))
     steps = subtract(astype(greater(x, 0), x.dtype), astype(less(x, 0), x.dtype))
     return where(not_equal(x, x), x, steps) if x.dtype.is_floating else steps
 

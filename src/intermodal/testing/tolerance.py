@@ -53,11 +53,11 @@ def bound(want: HostArray, moved: Sequence[HostArray], dtype: DType, terms: int,
         flushes: whether the device declares that it takes subnormal numbers for 0; then each rounding may lose one.
     """
     wide = _wide(want)
-    size = _finite(np.abs(wide))
+    size = _size(wide)
     change = np.zeros(want.shape)
     for other in moved:
         if other.shape == want.shape:
-            change = np.maximum(change, _finite(np.abs(_wide(other) - wide)))
+            change = np.maximum(change, _size(_wide(other) - wide))
     if not elementwise and want.size:
         size, change = size.max(), change.max()
     lost = finfo(dtype).smallest_normal if flushes and dtype.is_inexact else 0.0
@@ -95,10 +95,16 @@ def _excess(got: HostArray, want: HostArray, allowed: Any) -> Any:
         return (got != want).astype(np.float64)
     a, b = _wide(got), _wide(want)
     with np.errstate(all="ignore"):
-        same = (a == b) | (np.isnan(a) & np.isnan(b))
-        excess = np.where(same, 0.0, np.abs(a - b) - allowed)
+        # A part that is infinite or NaN in both says nothing about the other.
+        off = np.hypot(_apart(a.real, b.real), _apart(a.imag, b.imag)) if want.dtype.kind == "c" else _apart(a, b)
+        excess = np.where(off == 0, 0.0, off - allowed)
     # A difference with a NaN or an infinity on one side is NaN or infinite: no bound allows it.
     return np.where(np.isnan(excess), np.inf, excess)
+
+
+def _apart(a: Any, b: Any) -> Any:
+    """How far numbers lie apart; two NaN and two equal infinities do not."""
+    return np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0.0, np.abs(a - b))
 
 
 def _wide(array: HostArray) -> Any:
@@ -106,5 +112,8 @@ def _wide(array: HostArray) -> Any:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def _finite(array: Any) -> Any:
-    return np.where(np.isfinite(array), array, 0.0)
+def _size(array: Any) -> Any:
+    """How large numbers are, of their finite parts."""
+    if array.dtype.kind == "c":
+        return np.hypot(_size(array.real), _size(array.imag))
+    return np.where(np.isfinite(array), np.abs(array), 0.0)

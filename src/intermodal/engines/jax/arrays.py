@@ -184,12 +184,17 @@ def _total(function: Callable[..., Any], x: Any, axis: Shape, dtype: DType, keep
 
 @compiled
 def max_(x: Any, axis: Shape, keepdims: bool) -> Any:
-    return jnp.max(x, axis=axis, keepdims=keepdims)
+    return jnp.max(_some(x, axis), axis=axis, keepdims=keepdims)
 
 
 @compiled
 def min_(x: Any, axis: Shape, keepdims: bool) -> Any:
-    return jnp.min(x, axis=axis, keepdims=keepdims)
+    return jnp.min(_some(x, axis), axis=axis, keepdims=keepdims)
+
+
+def _some(x: Any, axis: Shape) -> Any:
+    """The array; one of no elements gets some along the axes, for of none JAX refuses even to find no extremes."""
+    return x if x.size else jnp.zeros(tuple(1 if i in axis else n for i, n in enumerate(x.shape)), x.dtype)
 
 
 @compiled
@@ -289,9 +294,14 @@ def argsort(x: Any, axis: int, descending: bool, stable: bool) -> Any:
     return (x.shape[axis] - 1 - order).astype(jnp.int64)
 
 
-@compiled
+@native
 def searchsorted(x1: Any, x2: Any, sorter: Any, side: str) -> Any:
-    return jnp.searchsorted(x1, x2, side=side, sorter=sorter).astype(jnp.int64)
+    return _searchsorted(x1 if sorter is None else take(x1, sorter, 0), x2, side=side)
+
+
+@static("side")
+def _searchsorted(x1: Any, x2: Any, side: str) -> Any:
+    return jnp.searchsorted(x1, x2, side=side).astype(jnp.int64)
 
 
 @native

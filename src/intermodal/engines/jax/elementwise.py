@@ -115,7 +115,14 @@ def round_(x: Any, decimals: int) -> Any:
 
 @compiled
 def sign(x: Any) -> Any:
-    return jnp.where(x == 0, jnp.zeros((), x.dtype), jnp.sign(x))  # of -0 it is 0
+    if not jnp.iscomplexobj(x):
+        return jnp.where(x == 0, jnp.zeros((), x.dtype), jnp.sign(x))  # of -0 it is 0
+    # The length of large parts overflows, so they are brought to a size of 1; of infinite ones only the signs count.
+    size = jnp.maximum(jnp.abs(x.real), jnp.abs(x.imag))
+    scale = jnp.where(size == 0, 1, size)
+    parts = (jnp.where(jnp.isinf(size), jnp.copysign(jnp.isinf(p).astype(p.dtype), p), p / scale) for p in (x.real, x.imag))
+    unit = jax.lax.complex(*parts)
+    return unit / jnp.where(size == 0, 1, jnp.abs(unit))
 
 
 @compiled
@@ -201,13 +208,22 @@ def _pair(x1: Any, x2: Any) -> tuple[Any, Any]:
 
 # --- powers ------------------------------------------------------------------------------------------------------
 
-_power: Final = jax.jit(wide(jnp.pow))
+
+def _complete_power(x1: Any, x2: Any) -> Any:
+    result = jnp.pow(x1, x2)
+    if not jnp.iscomplexobj(result):
+        return result
+    return jnp.where((jnp.asarray(x1) == 0) & (jnp.real(x2) > 0), 0, result)  # a power of 0 with a complex exponent is 0 too
+
+
+_power: Final = jax.jit(wide(_complete_power))
 
 
 @native
 def pow_(x1: Any, x2: Any) -> Any:
     signed = (isinstance(x2, int) and _is_integer(x1)) or (hasattr(x2, "dtype") and x2.dtype.kind == "i")
-    if signed and np.min(x2 if isinstance(x2, int) else memory.read(x2), initial=0) < 0:
+    computes = 0 not in np.broadcast_shapes(np.shape(x1), np.shape(x2))
+    if signed and computes and np.min(x2 if isinstance(x2, int) else memory.read(x2), initial=0) < 0:
         raise ExecutionError(
             "pow: an integer to a negative power is no integer. Cast the base to a float first, with im.astype(x, im.float64)."
         )

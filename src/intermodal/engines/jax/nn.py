@@ -31,7 +31,7 @@ def silu(x: Any) -> Any:
 @compiled
 @wide
 def softplus(x: Any, beta: float) -> Any:
-    return _softplus(x) if beta == 1.0 else quotient(_softplus(x * beta), beta)
+    return _softplus(x) if beta == 1.0 else jnp.maximum(x, 0) + quotient(jnp.log1p(jnp.exp(-jnp.abs(x * beta))), beta)
 
 
 def _softplus(x: Any) -> Any:

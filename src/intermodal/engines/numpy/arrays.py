@@ -129,12 +129,17 @@ def prod(x: Any, axis: tuple[int, ...], dtype: DType, keepdims: bool) -> Any:
 
 @native
 def max_(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    return np.maximum.reduce(x, axis=axis, keepdims=keepdims, out=...)
+    return np.maximum.reduce(_some(x, axis), axis=axis, keepdims=keepdims, out=...)
 
 
 @native
 def min_(x: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
-    return np.minimum.reduce(x, axis=axis, keepdims=keepdims, out=...)
+    return np.minimum.reduce(_some(x, axis), axis=axis, keepdims=keepdims, out=...)
+
+
+def _some(x: Any, axis: tuple[int, ...]) -> Any:
+    """The array; one of no elements gets some along the axes, for of none NumPy refuses even to find no extremes."""
+    return x if x.size else np.empty(tuple(1 if i in axis else n for i, n in enumerate(x.shape)), x.dtype)
 
 
 @native
@@ -214,7 +219,9 @@ def argsort(x: Any, axis: int, descending: bool, stable: bool) -> Any:
 
 @native
 def searchsorted(x1: Any, x2: Any, sorter: Any, side: str) -> Any:
-    return np.asarray(np.searchsorted(x1, x2, side=cast("Literal['left', 'right']", side), sorter=sorter), np.int64)
+    # NumPy's own sorter is looked at only where the search comes by, and must not be of uint64.
+    ordered = x1 if sorter is None else take(x1, sorter, axis=0)
+    return np.asarray(np.searchsorted(ordered, x2, side=cast("Literal['left', 'right']", side)), np.int64)
 
 
 @native

@@ -13,8 +13,8 @@ from intermodal.ops.approximation import ERF_SMALL, ERFC_LARGE, ERFC_MIDDLE, MID
 __all__: list[str] = []
 
 _SAME: Final = (
-    "abs sign add subtract multiply divide pow remainder negative equal not_equal less less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor "
-    "bitwise_invert bitwise_left_shift bitwise_right_shift logical_and logical_or logical_xor logical_not maximum minimum exp log log1p log2 log10 logaddexp sqrt square "
+    "abs add subtract multiply divide remainder negative equal not_equal less less_equal greater greater_equal bitwise_and bitwise_or bitwise_xor "
+    "bitwise_invert bitwise_left_shift bitwise_right_shift logical_and logical_or logical_xor logical_not maximum minimum exp log log2 log10 logaddexp sqrt square "
     "reciprocal hypot sin cos tan asin acos atan sinh cosh asinh acosh atanh atan2 signbit copysign isnan isinf isfinite"
 )
 for _name in _SAME.split():
@@ -37,7 +37,53 @@ for _name in ("floor", "ceil", "trunc"):
 
 @native
 def round_(x: Any, decimals: int) -> Any:
-    return x if x.dtype.kind in "iub" and decimals >= 0 else np.asarray(np.round(x, decimals))
+    if x.dtype.kind not in "iu":
+        return np.asarray(np.round(x, decimals))
+    return x if decimals >= 0 else _to_unit(x, 10**-decimals)
+
+
+def _to_unit(x: Any, unit: int) -> Any:
+    """Integers rounded to a multiple of the unit, halves to the even one; NumPy goes through float64, which has too few bits."""
+    if unit > np.iinfo(x.dtype).max:
+        return np.zeros_like(x)
+    below, rest = np.divmod(x, x.dtype.type(unit))
+    left = unit - rest
+    up = (rest > left) | ((rest == left) & (below % 2 == 1))
+    return np.asarray((below + up.astype(x.dtype)) * x.dtype.type(unit))
+
+
+@native
+def pow_(x1: Any, x2: Any) -> Any:
+    result = np.pow(x1, x2, out=...)
+    if result.dtype.kind != "f" or not np.any(np.equal(x2, 0.5)):
+        return result
+    # For this exponent NumPy takes the root, which is NaN of -inf and -0 of -0; the standard has inf and 0.
+    half = np.equal(x2, 0.5)
+    result = np.where(half & np.equal(x1, -math.inf), result.dtype.type(math.inf), result)
+    return np.where(half & np.equal(x1, 0), result.dtype.type(0), result)
+
+
+@native
+def sign(x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return np.sign(x, out=...)
+    # NumPy divides by the length, which overflows for large parts. Of infinite parts only the signs count.
+    size = np.maximum(np.abs(x.real), np.abs(x.imag))
+    scale = np.where(size == 0, 1, size)
+    parts = (np.where(np.isinf(size), np.copysign(np.isinf(p), p), p / scale) for p in (x.real, x.imag))
+    unit = complex_(*parts)
+    return np.asarray(unit / np.where(size == 0, 1, np.abs(unit))).astype(x.dtype, copy=False)
+
+
+@native
+def log1p(x: Any) -> Any:
+    if x.dtype.kind != "c":
+        return np.log1p(x, out=...)
+    # NumPy's logarithm of the length of 1 + x has no digits left where x is small.
+    a, b = x.real, x.imag
+    small = np.maximum(np.abs(a), np.abs(b)) < 0.5
+    a, b = np.where(small, a, 0), np.where(small, b, 0)
+    return np.where(small, complex_(np.asarray(np.log1p(a * (a + 2) + b * b) / 2), np.asarray(np.arctan2(b, a + 1))), np.log1p(x))
 
 
 @native

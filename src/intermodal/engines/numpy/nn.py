@@ -50,9 +50,9 @@ def softplus(x: Any, beta: float) -> Any:
     np.negative(result, out=result)
     np.exp(result, out=result)
     np.log1p(result, out=result)
-    result += np.maximum(z, 0)
     if beta != 1.0:
         result /= beta
+    result += np.maximum(x, 0)  # the line itself is not scaled: that would overflow
     return result
 
 

@@ -14,6 +14,7 @@ from intermodal.backend import Backend, DTypeUsage, HostMemory, Native
 from intermodal.backend.memory import MemoryInfo, host_memory
 from intermodal.devices import Device
 from intermodal.dtypes import DType
+from intermodal.engines.torch.elementwise import COMPLEX
 from intermodal.engines.torch.fourbits import FOUR_BITS, four_bits
 from intermodal.engines.torch.natives import NATIVES, ONLY, TORCH, as_operand, checked, on, through
 from intermodal.engines.torch.unsigned import UNSIGNED, unsigned
@@ -88,6 +89,8 @@ class TorchBackend(Backend):
         function = self.natives.get(row.name)
         if function is None or (row.name in ONLY and dtype not in ONLY[row.name]):
             return None
+        if dtype.is_complex:
+            function = COMPLEX.get(row.name, function)
         if dtype in FOUR_BITS:
             return four_bits(row.name, function, dtype)
         if dtype in UNSIGNED:

@@ -6,11 +6,12 @@ from typing import Any, Final
 
 import torch
 
+from intermodal import dtypes
 from intermodal.engines.torch.natives import FLOATS, INEXACT, NATIVES, ONLY, TORCH, as_operand, lifting, native
 from intermodal.engines.torch.unsigned import UNSIGNED
 from intermodal.errors import ExecutionError
 
-__all__: list[str] = []
+__all__ = ["COMPLEX"]
 
 _SAME: Final[dict[str, Any]] = {
     "add": torch.add, "subtract": torch.subtract, "multiply": torch.multiply, "divide": torch.divide,
@@ -49,7 +50,7 @@ def positive(x: Any) -> Any:
     return x
 
 
-@native
+@native(only=frozenset(TORCH) - {dtypes.complex64, dtypes.complex128})  # whose length may overflow
 def sign(x: Any) -> Any:
     return torch.where(x == x, torch.sgn(x), x) if x.dtype.is_floating_point else torch.sgn(x)  # noqa: PLR0124  # NaN has no sign
 
@@ -69,7 +70,17 @@ def round_(x: Any, decimals: int) -> Any:
         return torch.view_as_complex(torch.round(torch.view_as_real(x), decimals=decimals))
     if x.dtype.is_floating_point:
         return torch.round(x, decimals=decimals)
-    return x if decimals >= 0 else torch.round(x.to(torch.float64), decimals=decimals).to(x.dtype)
+    return x if decimals >= 0 else _to_unit(x, 10**-decimals)
+
+
+def _to_unit(x: Any, unit: int) -> Any:
+    """Integers rounded to a multiple of the unit, halves to the even one; float64 has too few bits for them."""
+    if unit > torch.iinfo(x.dtype).max:
+        return torch.zeros_like(x)
+    below = torch.floor_divide(x, unit)
+    rest = x - below * unit
+    left = unit - rest
+    return (below + ((rest > left) | ((rest == left) & (below % 2 == 1)))) * unit
 
 
 @native
@@ -97,11 +108,31 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
 def clip(x: Any, min: Any, max: Any) -> Any:
     if not isinstance(min, torch.Tensor) and not isinstance(max, torch.Tensor):
         return x if min is None and max is None else torch.clamp(x, min, max)
-    low = x if min is None else torch.maximum(x, as_operand(min, x))
-    return (low if max is None else torch.minimum(low, as_operand(max, x))).to(x.dtype)
+    low = x if min is None else torch.maximum(*_together(x, as_operand(min, x)))
+    return (low if max is None else torch.minimum(*_together(low, as_operand(max, x)))).to(x.dtype)
+
+
+def _together(x1: Any, x2: Any) -> tuple[Any, Any]:
+    """Both in the dtype that holds both; PyTorch would take that of the one that is not 0-d."""
+    common = torch.promote_types(x1.dtype, x2.dtype)
+    return x1.to(common), x2.to(common)
 
 
 # --- complex edges -----------------------------------------------------------------------------------------------
+
+
+def _by_parts(function: Any) -> Any:
+    """A sum or difference of complex numbers by their parts; PyTorch scales the second by 1 first, and infinity times 0 is NaN."""
+
+    @lifting
+    def parts(x1: Any, x2: Any) -> Any:
+        return torch.view_as_complex(function(torch.view_as_real(x1), torch.view_as_real(x2)))
+
+    return parts
+
+
+COMPLEX: Final = {"add": _by_parts(torch.add), "subtract": _by_parts(torch.subtract)}
+"""What takes the native's place for complex dtypes."""
 
 
 @native
@@ -159,14 +190,26 @@ def remainder(x1: Any, x2: Any) -> Any:
 @native
 def pow_(x1: Any, x2: Any) -> Any:
     like = x1 if isinstance(x1, torch.Tensor) else x2
-    if not like.dtype.is_floating_point and not like.dtype.is_complex and like.dtype.is_signed:
+    if type(x2) is float and abs(x2) == 0.5:  # PyTorch takes a root then, which is NaN of -inf and has -0 of -0
+        x2 = as_operand(x2, like)
+    result = torch.pow(x1, x2)
+    if like.dtype.is_complex:
+        return _complex_edges(as_operand(x1, like), as_operand(x2, like), result)
+    if not like.dtype.is_floating_point and like.dtype.is_signed and result.numel():
         _check_exponent(x2)
-    return torch.pow(x1, x2)
+    return result
 
 
 def _check_exponent(x2: Any) -> None:
     if bool((x2 < 0).any()) if isinstance(x2, torch.Tensor) else x2 < 0:
         raise ExecutionError("pow: an integer to a negative integer power is no integer. Cast the base to a float first.")
+
+
+def _complex_edges(x1: Any, x2: Any, result: Any) -> Any:
+    """Powers of 0, and to the power of 0, as NumPy has them; PyTorch has NaN or half of one."""
+    of_zero = torch.where(x2.real > 0, 0.0, torch.nan)
+    result = torch.where(x1 == 0, torch.complex(of_zero, of_zero).to(result.dtype), result)
+    return torch.where(x2 == 0, 1.0, result)
 
 
 for _name in ("erf", "erfc", "signbit", "copysign", "nextafter", "hypot", "logaddexp", "atan2"):

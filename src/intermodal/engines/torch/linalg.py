@@ -160,7 +160,12 @@ def _of_nothing(name: str, x: Any, sizes: tuple[int, ...], axes: tuple[int, ...]
 
 def _along_axis(name: str) -> None:
     transform = getattr(torch.fft, name)
-    NATIVES[name] = lambda x, n, axis, norm: transform(x, n, axis, norm) if x.numel() else _of_nothing(name, x, (n,), (axis,))
+
+    def native(x: Any, n: int, axis: int, norm: str) -> Any:
+        # `ihfft` only marks its result as conjugated, which others do not know.
+        return transform(x, n, axis, norm).resolve_conj() if x.numel() else _of_nothing(name, x, (n,), (axis,))
+
+    NATIVES[name] = native
 
 
 def _along_axes(name: str) -> None:

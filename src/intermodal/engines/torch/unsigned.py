@@ -101,6 +101,18 @@ def _power(x1: Any, x2: Any) -> Any:
     return result
 
 
+def _to_unit(x: Any, unit: int) -> Any:
+    """Rounded to a multiple of the unit, halves to the even one."""
+    if unit >= 2**64:
+        return torch.zeros_like(x)
+    wide = torch.full_like(x, unit if unit < 2**63 else unit - 2**64)
+    below = _quotient(x, wide)
+    rest = x - below * wide
+    left = wide - rest
+    up = _at_least(rest, left) & ((rest != left) | (below & 1 == 1))
+    return (below + up) * wide
+
+
 def _right_shift(x1: Any, x2: Any) -> Any:
     shifted = (x1 >> x2) & ~(torch.full_like(x2, _FIRST_BIT) >> (x2 - 1))
     return torch.where(x2 == 0, x1, torch.where((x2 < 0) | (x2 > 63), 0, shifted))
@@ -113,5 +125,5 @@ _OWN: Final[dict[str, Callable[..., Any]]] = {
     "bitwise_right_shift": _right_shift,
     "abs": lambda x: x,
     "sign": lambda x: (x != 0).to(torch.int64),
-    "round": lambda x, decimals: x,
+    "round": lambda x, decimals: x if decimals >= 0 else _to_unit(x, 10**-decimals),
 }

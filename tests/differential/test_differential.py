@@ -1,0 +1,102 @@
+"""The engines give the same results on random programs, and on those on which they once differed."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+
+import intermodal as im
+from differential import long
+from differential.compare import mismatch
+from differential.examples import EXAMPLES
+from differential.programs import Program, Step, V, array
+from intermodal.backend import register, unregister
+from intermodal.engines.numpy import NumpyBackend
+from intermodal.ops.table import TABLE
+
+ENGINES = [engine for engine in ("torch", "jax") if find_spec(engine)]
+# A program of new shapes takes JAX seconds, because it compiles each op for each of them; PyTorch runs thirty programs a second.
+SHORT = {"torch": 500, "jax": 500 if os.environ.get("INTERMODAL_TEST_JAX") == "1" else 8}
+LONG = int(os.environ.get("INTERMODAL_DIFFERENTIAL_PROGRAMS", "20000"))
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_gives_the_reference_s_results_on_random_programs(engine: str) -> None:
+    found = long.run_part(0, [im.Device(f"{engine}:cpu")], narrow=engine == "jax", size=SHORT[engine])
+    assert not found.mismatches, "\n".join(found.mismatches)
+    assert found.programs == SHORT[engine]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("engine", ENGINES)
+def test_an_engine_gives_the_reference_s_results_on_very_many_programs(engine: str) -> None:
+    found = long.run_parts(range(1, 1 + LONG // long.PART), [f"{engine}:cpu"], narrow=engine == "jax")
+    assert not found.mismatches, "\n".join(found.mismatches)
+    assert all(found.steps[name] for name in TABLE) or LONG < 20_000
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("sentence", EXAMPLES)
+def test_of_what_once_differed(sentence: str, engine: str) -> None:
+    wrong = mismatch(EXAMPLES[sentence], [im.Device(f"{engine}:cpu")])
+    assert wrong is None, str(wrong)
+
+
+# --- the suite finds defects ---------------------------------------------------------------------------------------
+
+
+class HastyBackend(NumpyBackend):
+    """NumPy with mistakes: elements in other places, a function with too few digits, an op that is another."""
+
+    engine = "hasty"
+    natives = {
+        **NumpyBackend.natives,
+        "flip": lambda x, axis: np.roll(np.flip(x, axis), 1),
+        "exp": lambda x: np.exp(x.astype(np.float16)).astype(x.dtype),
+        "bitwise_xor": np.bitwise_or,
+    }
+
+    def devices(self) -> tuple[im.Device, ...]:
+        return (im.Device("hasty:cpu"),)
+
+
+@pytest.fixture
+def hasty() -> object:
+    register("hasty", HastyBackend)
+    yield im.Device("hasty:cpu")
+    unregister("hasty")
+
+
+def test_mistakes_of_an_engine_are_found_and_made_short(hasty: im.Device) -> None:
+    found = long.run_part(0, [hasty], size=250)
+    ops = {wrong.splitlines()[0].partition("(")[2].partition(")")[0] for wrong in found.mismatches}
+    assert {"flip", "exp"} <= ops
+    shortest = min((wrong for wrong in found.mismatches if "(exp)" in wrong), key=len)
+    assert len(shortest.splitlines()) <= 6, shortest
+
+
+def test_a_program_prints_as_the_code_that_makes_it() -> None:
+    program = Program(
+        Step("source", array([[complex(-0.0, np.nan), 1j]], "complex64"), "reversed"),
+        Step("source", array(np.zeros((0, 2)), "bfloat16"), "plain"),
+        Step("getitem", V(0), (slice(None, None, -1), None, ...)),
+        Step("sum", V(0), axis=(0,), terms=2),
+    )
+    scope = {"Program": Program, "Step": Step, "V": V, "array": array, "np": np, "nan": np.nan, "inf": np.inf}
+    assert repr(eval(repr(program), scope)) == repr(program)
+    assert np.signbit(eval(repr(program), scope).steps[0].args[0].real[0, 0])
+
+
+def test_a_write_that_reaches_too_little_is_found(hasty: im.Device, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(HastyBackend.natives, "basic_put", lambda x, value, key, mode: x)
+    program = Program(
+        Step("source", array([1.0, 2.0, 3.0], "float32"), "plain"),
+        Step("getitem", V(0), slice(1, None)),
+        Step("iadd", V(1), 1.0),
+    )
+    wrong = mismatch(program, [hasty])
+    assert wrong is not None
+    assert "V(0) after the write" in wrong.message
