@@ -1,11 +1,11 @@
-"""The command line: ``python -m benchmarks overhead`` and ``python -m benchmarks imports``."""
+"""The command line: ``python -m benchmarks overhead``, ``imports`` and ``threads``."""
 
 from __future__ import annotations
 
 import argparse
 import json
 
-from benchmarks import reports
+from benchmarks import reports, threads
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -22,13 +22,18 @@ def main(arguments: list[str] | None = None) -> None:
     overhead.add_argument("--repeat", type=_count, default=201, help="rounds of bare, other, other, bare for each figure (201)")
     imports = commands.add_parser("imports", help="the time of `import intermodal` beside `import numpy`, in fresh interpreters")
     imports.add_argument("--repeat", type=_count, default=15, help="interpreters started for each figure (15)")
-    for command in (overhead, imports):
+    pools = commands.add_parser("threads", help="the time that engines take in alternation, beside the sum of each alone")
+    pools.add_argument("--repeat", type=_count, default=5, help="interpreters started for each figure (5)")
+    for command in (overhead, imports, pools):
         command.add_argument("--json", action="store_true", help="print JSON, which has every figure with its spread")
     options = parser.parse_args(arguments)
 
     if options.command == "overhead":
         report = reports.overhead(options.engine, options.ops, options.repeat)
         text = reports.show_overhead(report)
+    elif options.command == "threads":
+        report = threads.threads(None, options.repeat)
+        text = threads.show(report)
     else:
         report = reports.imports(options.repeat)
         text = reports.show_imports(report)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "intermodal"
 MODULES = {
-    "ground": {"config", "devices", "dtypes", "errors"},
+    "ground": {"config", "devices", "dtypes", "errors", "pools"},
     "core": {
         "conversion",
         "dispatch",

@@ -14,6 +14,8 @@ import os as _os
 from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any, Final as _Final
 
+from intermodal import pools as pools  # first of all: what it sets is read when NumPy loads
+
 if _os.environ.get("INTERMODAL_PURE") == "1":
     _import_module("intermodal._pure")
 

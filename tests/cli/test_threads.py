@@ -16,27 +16,62 @@ def pools(torch: int | None = 8, blas: str = "scipy-openblas", found: Any = (OPE
     return {"torch": torch, "blas": blas, "found": found}
 
 
-@pytest.mark.parametrize("found", [(OPENBLAS, OPENMP), None], ids=["threadpoolctl", "without"])
+CALM = {"OPENBLAS_THREAD_TIMEOUT": "4", "GOMP_SPINCOUNT": "10000"}
+WITH_AND_WITHOUT = pytest.mark.parametrize("found", [(OPENBLAS, OPENMP), None], ids=["threadpoolctl", "without"])
+
+
+@WITH_AND_WITHOUT
 def test_two_pools_that_spin_are_found_and_the_cure_is_named(found: Any) -> None:
     finding = threads.contention(pools(found=found), {}, 8)
     assert finding is not None
     assert finding["severity"] == "warning"
     assert "8 threads of OpenBLAS" in finding["message"]
-    assert "OMP_WAIT_POLICY=PASSIVE" in finding["cure"]
-    assert "OPENBLAS_THREAD_TIMEOUT=4" in finding["cure"]
+    assert finding["cure"] == "set OPENBLAS_THREAD_TIMEOUT=4 and GOMP_SPINCOUNT=10000 before Python starts"
 
 
-@pytest.mark.parametrize("found", [(OPENBLAS, OPENMP), None], ids=["threadpoolctl", "without"])
+@WITH_AND_WITHOUT
 @pytest.mark.parametrize(
-    "cure", [{"OMP_WAIT_POLICY": "passive"}, {"OPENBLAS_THREAD_TIMEOUT": "4"}, {"GOMP_SPINCOUNT": "0"}], ids=lambda cure: next(iter(cure))
-)  # fmt: skip
+    "cure",
+    [
+        CALM,
+        {"OPENBLAS_THREAD_TIMEOUT": "14", "OMP_WAIT_POLICY": "passive"},
+        {**CALM, "GOMP_SPINCOUNT": "0", "OMP_WAIT_POLICY": "ACTIVE"},
+    ],
+)
 def test_settings_that_let_threads_sleep_end_the_warning(cure: dict[str, str], found: Any) -> None:
     assert threads.contention(pools(found=found), cure, 8) is None
 
 
-@pytest.mark.parametrize("half", [{"OMP_WAIT_POLICY": "ACTIVE"}, {"OPENBLAS_THREAD_TIMEOUT": "26"}, {"GOMP_SPINCOUNT": "many"}])
-def test_settings_that_let_threads_spin_do_not(half: dict[str, str]) -> None:
-    assert threads.contention(pools(), half, 8) is not None
+@pytest.mark.parametrize(
+    ("half", "busy"),
+    [
+        ({"OMP_WAIT_POLICY": "PASSIVE"}, "OpenBLAS"),
+        ({**CALM, "OPENBLAS_THREAD_TIMEOUT": "26"}, "OpenBLAS"),
+        ({"OPENBLAS_THREAD_TIMEOUT": "4"}, "OpenMP"),
+        ({**CALM, "GOMP_SPINCOUNT": "300000", "OMP_WAIT_POLICY": "PASSIVE"}, "OpenMP"),
+    ],
+)
+def test_one_pool_that_spins_is_a_note(half: dict[str, str], busy: str) -> None:
+    finding = threads.contention(pools(), half, 8)
+    assert finding is not None
+    assert finding["severity"] == "note"
+    assert f"the threads of {busy} keep a core busy" in finding["message"]
+
+
+@pytest.mark.parametrize("none", [{"OMP_WAIT_POLICY": "ACTIVE"}, {"OPENBLAS_THREAD_TIMEOUT": "26"}, {"GOMP_SPINCOUNT": "many"}])
+def test_settings_that_let_threads_spin_do_not(none: dict[str, str]) -> None:
+    finding = threads.contention(pools(), none, 8)
+    assert finding is not None
+    assert finding["severity"] == "warning"
+    assert finding["cure"].startswith(f"unset {next(iter(none))}, or set ")
+
+
+def test_who_has_switched_our_defaults_off_is_told_to_switch_them_on() -> None:
+    finding = threads.contention(pools(), {"INTERMODAL_CALM_THREADS": "0"}, 8)
+    assert finding is not None
+    assert finding["cure"].startswith(
+        "unset INTERMODAL_CALM_THREADS, and intermodal sets OPENBLAS_THREAD_TIMEOUT=4 and GOMP_SPINCOUNT=10000"
+    )
 
 
 @pytest.mark.parametrize(

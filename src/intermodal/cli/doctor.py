@@ -43,6 +43,7 @@ def collect(chosen: Sequence[str], timeout: float) -> dict[str, Any]:
         "threads": {
             "cores": cores,
             "environment": threads.settings(os.environ),
+            "set_by_intermodal": threads.ours(),
             "pools": {a.engine: a.facts["pools"] for a in answers if a.status == "available"},
         },
         "findings": findings,
@@ -157,7 +158,10 @@ def _threads(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
     cores = document["cores"]
     yield "cores", f"{cores['usable']} usable of {cores['machine']}"
     for name, value in document["environment"].items():
-        yield name, "not set" if value is None else value
+        yield (
+            name,
+            "not set" if value is None else f"{value}, set by intermodal" if name in document["set_by_intermodal"] else value,
+        )
     counts = [pools["torch"] for pools in document["pools"].values() if pools["torch"] is not None]
     if counts:
         yield "torch.get_num_threads()", str(counts[0])
