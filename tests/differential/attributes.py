@@ -80,8 +80,6 @@ BY_NAME: Final[dict[str, Callable[[Chooses, int, Param], Any]]] = {
 }
 """How to draw an attribute, where its name says enough in every op that has it."""
 
-PLAIN: Final = frozenset(("dtype", "device", "copy", "stable", "s", "seed"))
-"""Attributes that stay as they are by default."""
 KEPT: Final = {"fft": ("n",), "ifft": ("n",), "rfft": ("n",), "irfft": ("n",), "hfft": ("n",), "ihfft": ("n",)}
 """Attributes that are left to their defaults half of the time: a transform's length is mostly that of its signal."""
 
@@ -89,7 +87,7 @@ KEPT: Final = {"fft": ("n",), "ifft": ("n",), "rfft": ("n",), "irfft": ("n",), "
 def fits(row: Op) -> bool:
     """Whether all attributes that the op needs can be drawn by their names."""
     attributes = [p for p in row.params if p.role is Role.ATTRIBUTE]
-    return bool(row.tensor_params) and all(p.name in BY_NAME or p.name in PLAIN or not p.required for p in attributes)
+    return bool(row.tensor_params) and all(p.name in BY_NAME or not p.required for p in attributes)
 
 
 def drawn(choose: Chooses, row: Op, ndim: int) -> tuple[list[Any], dict[str, Any]]:
