@@ -98,6 +98,16 @@ from intermodal.ops.table import (
 from intermodal.tensor import Tensor as Tensor
 
 if _TYPE_CHECKING:
+    from intermodal.autodiff import (
+        Gradients as Gradients,
+        grad as grad,
+        hessian as hessian,
+        hvp as hvp,
+        jvp as jvp,
+        no_grad as no_grad,
+        value_and_grad as value_and_grad,
+        vjp as vjp,
+    )
     from intermodal.backend import (
         BackendCapabilities as BackendCapabilities,
         BackendConfig as BackendConfig,
@@ -111,6 +121,7 @@ if _TYPE_CHECKING:
 
 # Loaded when asked for: most programs never do, and the import stays light.
 _LATER: _Final = {
+    "autodiff": ("Gradients", "grad", "hessian", "hvp", "jvp", "no_grad", "value_and_grad", "vjp"),
     "backend": (
         "BackendCapabilities",
         "BackendConfig",

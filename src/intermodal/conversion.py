@@ -23,6 +23,7 @@ from intermodal.errors import (
 if TYPE_CHECKING:
     from types import ModuleType
 
+    from intermodal.backend import Layer
     from intermodal.tensor import Tensor
 
 __all__ = ["API_VERSIONS", "asarray", "from_dlpack"]
@@ -160,7 +161,8 @@ def to_device(x: Tensor, device: DeviceLike, copy: bool | None, stream: object =
     """A tensor on another device; a stream is for engines that have them."""
     if stream is not None:
         raise InvalidValueError(f"to_device: stream must be None on {x.device}; {stream!r} was given.")
-    return transfer.move(x, device, copy)
+    place = x._place
+    return transfer.move(x, device, copy) if place.plain is place else cast("Layer", place.backend).move(x, device, copy)
 
 
 # --- into a tensor -----------------------------------------------------------------------------------------------

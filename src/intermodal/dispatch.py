@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 
 from intermodal import config, conversion, views
-from intermodal.backend import check_device
+from intermodal.backend import Layer, check_device
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.dtypes import DType
 from intermodal.errors import ArgumentError, DeviceMismatchError, IntermodalError, UnsupportedError
@@ -22,7 +22,7 @@ from intermodal.ops.table import TABLE, Inferred, Op, Role, Spec
 from intermodal.places import native_of, place_of, short_way
 from intermodal.tensor import Place, Tensor
 
-__all__ = ["call", "default_device", "infer"]
+__all__ = ["call", "decompose", "default_device", "infer", "run"]
 
 _MANY = (Role.SEQUENCE, Role.VARIADIC)
 _SCALARS = (bool, int, float, complex)
@@ -223,24 +223,21 @@ def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) 
         place = place_of(device, operands) if place is None else _at(place, operands)
     elif place is None:
         place = place_of(device, inferred.outputs[0].dtype)
-    return _run(row, place, values, inferred)
+    return run(row, place, values, inferred)
 
 
-def _run(row: Op, place: Place, values: list[Any], inferred: Inferred) -> Any:
+def run(row: Op, place: Place, values: list[Any], inferred: Inferred) -> Any:
+    """Run an op whose operands are checked and of the dtypes it wants: in the place's layer, natively, or by its body."""
+    if place.plain is not place:
+        return cast("Layer", place.backend).run(row, place, values, inferred)
     native = native_of(row, place)
     attrs = cast("dict[str, object]", inferred.attrs)
     if native is None:
-        if row.decompose is None:
-            raise UnsupportedError(
-                f"{row.name}: {place.device} lacks this primitive for {place.dtype}. Use another device, or cast."
-            )
-        if inferred.operands is not None:
-            values = [_zero_d(v, place) for v in values]
-        return _decompose(row, values, attrs)
+        return decompose(row, place, values, inferred)
     backend = place.backend
     arrays = [v._data if type(v) is Tensor else _array(v, place, inferred.operands) for v in values]
     # Before the engine is asked, so that a dtype of the result which the device lacks is refused here.
-    places = [_home(place, s.dtype) for s in inferred.outputs]
+    places = [_at(place, s.dtype) for s in inferred.outputs]
     results = backend.execute(row, arrays, attrs, inferred.outputs, native)
     if not row.multiple:
         result = Tensor(results[0], places[0])
@@ -249,13 +246,17 @@ def _run(row: Op, place: Place, values: list[Any], inferred: Inferred) -> Any:
     return row.result(*wrapped) if row.result is not None else wrapped
 
 
+def decompose(row: Op, place: Place, values: list[Any], inferred: Inferred) -> Any:
+    """Run an op by its body."""
+    if row.decompose is None:
+        raise UnsupportedError(f"{row.name}: {place.device} lacks this primitive for {place.dtype}. Use another device, or cast.")
+    if inferred.operands is not None:
+        values = [_zero_d(v, place) for v in values]
+    return _decompose(row, values, cast("dict[str, object]", inferred.attrs))
+
+
 def _at(place: Place, dtype: DType) -> Place:
     return place if dtype is place.dtype else place.at(dtype)
-
-
-def _home(place: Place, dtype: DType) -> Place:
-    """Where a result goes: it stays in a layer if it has a derivative."""
-    return _at(place if dtype.is_floating or dtype.is_complex else place.plain, dtype)
 
 
 def _array(value: Any, place: Place, operands: object) -> Any:

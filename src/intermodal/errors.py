@@ -15,6 +15,7 @@
     │   ├── EngineUnavailableError (ImportError)      an engine that cannot be loaded
     │   └── NoSuitableDeviceError                     no device meets what was required of it
     ├── UnsupportedError       (NotImplementedError)  an op or dtype that this device lacks
+    ├── GradientError          (RuntimeError)         a derivative that does not exist, or whose record is gone
     ├── LifecycleError         (RuntimeError)         a backend used before its start or after its end
     ├── NoDataError            (RuntimeError)         a read of a tensor that has no data
     ├── CopyRequiredError      (ValueError, BufferError)  copy=False, but only a copy would do
@@ -38,6 +39,7 @@ __all__ = [
     "EngineUnavailableError",
     "ExchangeError",
     "ExecutionError",
+    "GradientError",
     "IndexRangeError",
     "IntermodalError",
     "InvalidValueError",
@@ -110,6 +112,10 @@ class NoSuitableDeviceError(DeviceError):
 
 class UnsupportedError(IntermodalError, NotImplementedError):
     """The device lacks this op or dtype; nothing else was tried in its place."""
+
+
+class GradientError(IntermodalError, RuntimeError):
+    """A derivative that does not exist, or a record of a computation that is no longer there."""
 
 
 class LifecycleError(IntermodalError, RuntimeError):

@@ -12,10 +12,11 @@ from intermodal import conversion
 from intermodal.ops import manipulation as _m, reduction as _r, searching as _s
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     import numpy as np
 
+    from intermodal.autodiff import Gradients
     from intermodal.devices import DeviceLike
     from intermodal.dtypes import DTypeLike
     from intermodal.ops.rules import AxisLike
@@ -121,3 +122,56 @@ def permute_dims(self: Tensor, *axes: int | Sequence[int]) -> Tensor:
 def squeeze(self: Tensor, axis: int | Sequence[int] | None = None) -> Tensor:
     """The tensor without the axes given, by default without all axes of size 1."""
     return _m.squeeze(self, tuple(i for i, n in enumerate(self.shape) if n == 1) if axis is None else axis)
+
+
+# --- derivatives: `autodiff` stands above this module and loads when it is first used ---------------------------------
+
+
+def require_grad(self: Tensor) -> Tensor:
+    """The same value as a leaf by which to differentiate. Compute with the tensor that is returned.
+
+    Example:
+        >>> import intermodal as im
+        >>> x = im.asarray(3.0).require_grad()
+        >>> (x * x).backward()[x]
+        Tensor(6., dtype=float32, device=numpy:cpu)
+    """
+    from intermodal.autodiff import gradients
+
+    return gradients.require_grad(self)
+
+
+def backward(
+    self: Tensor, gradient: Tensor | None = None, *, retain_graph: bool = False, create_graph: bool = False
+) -> Gradients:
+    """The gradients of this tensor by the leaves it was computed from; of its sum, if it has several elements.
+
+    Args:
+        gradient: weights of the elements, of this tensor's shape; ones by default.
+        retain_graph: keep the record, so that backward can be called again.
+        create_graph: record the derivative too, so that it can be differentiated.
+    """
+    from intermodal.autodiff import gradients
+
+    return gradients.backward(self, gradient, retain_graph, create_graph)
+
+
+def detach(self: Tensor) -> Tensor:
+    """The same value, from which no derivative leads back."""
+    from intermodal.autodiff import gradients
+
+    return gradients.detach(self)
+
+
+def retain_grad(self: Tensor) -> Tensor:
+    """Have backward keep the gradient of this result as well; returns this tensor."""
+    from intermodal.autodiff import gradients
+
+    return gradients.retain_grad(self)
+
+
+def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Callable[[], None]:
+    """Have backward call a function with this tensor's gradient, which may answer with another; returns what removes it."""
+    from intermodal.autodiff import gradients
+
+    return gradients.register_hook(self, hook)

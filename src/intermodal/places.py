@@ -20,7 +20,7 @@ from intermodal.ops.rules import Elementwise
 from intermodal.ops.table import TABLE, Inferred, Op, Spec
 from intermodal.tensor import ARITHMETIC, COMPARISONS, UNARY, Place
 
-__all__ = ["layered", "native_of", "place_of", "short_way"]
+__all__ = ["layered", "native_of", "place_of", "short_way", "with_operators"]
 
 ShortWay: TypeAlias = tuple[Native, Place]
 _places: dict[tuple[Device, DType], Place] = {}
@@ -48,18 +48,22 @@ def _make(backend: Backend, device: Device, dtype: DType) -> Place:
     place.device, place.dtype, place.backend, place.natives, place.short = device, dtype, backend, {}, {}
     place.plain, place.at = place, partial(place_of, device)
     place.boolean = place if dtype.is_bool else place_of(device, dtypes.bool_)
-    return _with_operators(place)
+    return with_operators(place)
 
 
 def layered(plain: Place, backend: Backend, at: Callable[[DType], Place], short: dict[str, ShortWay | None]) -> Place:
-    """The place of a layer over another place: the layer's backend, its way to other dtypes, and its short ways."""
+    """The place of a layer over another place: the layer's backend, its way to other dtypes, and its short ways.
+
+    Its operators are still to be set, by `with_operators`: their results may lie at this very place, so it must be known by then.
+    """
     place = Place()
     place.device, place.dtype, place.backend, place.natives, place.short = plain.device, plain.dtype, backend, {}, short
     place.plain, place.at, place.boolean = plain, at, plain.boolean
-    return _with_operators(place)
+    return place
 
 
-def _with_operators(place: Place) -> Place:
+def with_operators(place: Place) -> Place:
+    """Give a place the function of each operator."""
     backend, dtype = place.backend, place.dtype
     place.scalars = _scalar_types(dtype) if backend.takes_scalars else frozenset()
     place.getitem = _refuse if backend.defers else type(backend).getitem or _refuse

@@ -148,6 +148,11 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return self._place.device
 
     @property
+    def is_tracked(self) -> bool:
+        """Whether derivatives lead back from here."""
+        return self._place.plain is not self._place and self._data.node is not None
+
+    @property
     def shape(self) -> Shape:
         """The size of each axis."""
         return self._place.backend.shape(self._data)
@@ -715,10 +720,12 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
     argmin: ClassVar = methods.argmin
     argsort: ClassVar = _s.argsort
     astype: ClassVar = _m.astype
+    backward: ClassVar = methods.backward
     clip: ClassVar = _e.clip
     conj: ClassVar = _e.conj
     cumulative_prod: ClassVar = _r.cumulative_prod
     cumulative_sum: ClassVar = _r.cumulative_sum
+    detach: ClassVar = methods.detach
     diagonal: ClassVar = _l.diagonal
     dot: ClassVar = _l.matmul
     exp: ClassVar = _e.exp
@@ -733,8 +740,11 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
     numpy: ClassVar = methods.numpy
     permute_dims: ClassVar = methods.permute_dims
     prod: ClassVar = methods.prod
+    register_hook: ClassVar = methods.register_hook
     repeat: ClassVar = _m.repeat
+    require_grad: ClassVar = methods.require_grad
     reshape: ClassVar = methods.reshape
+    retain_grad: ClassVar = methods.retain_grad
     round: ClassVar = _e.round
     sort: ClassVar = _s.sort
     sqrt: ClassVar = _e.sqrt

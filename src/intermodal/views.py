@@ -57,7 +57,8 @@ def settle(x: Tensor) -> None:
     share = x._share
     if share is not None and share.seen != share.family.version:
         share.seen = share.family.version
-        x._raw = _followed(share.family.base, share.steps)._data
+        newer = _followed(share.family.base, share.steps)
+        x._raw, x._place = newer._data, newer._place  # a tracked value may have been written
 
 
 def write(x: Tensor, value: Tensor) -> None:

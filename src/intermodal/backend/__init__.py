@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from intermodal.backend.contract import Array, Backend, DTypeUsage, HostMemory, Native
+from intermodal.backend.layer import Layer
 from intermodal.backend.memory import MemoryInfo
 from intermodal.backend.plugins import PluginWarning
 from intermodal.backend.registry import (
@@ -47,6 +48,7 @@ __all__ = [
     "DTypeUsage",
     "EngineInfo",
     "HostMemory",
+    "Layer",
     "MemoryGrowthStrategy",
     "MemoryInfo",
     "Native",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from enum import Flag, auto
 from threading import Lock
 from typing import Any, ClassVar, TypeAlias
@@ -161,6 +162,12 @@ class Backend(ABC):
 
     def next_seed(self, device: Device) -> int:
         """The seed of the next random op on the device. An op's numbers follow from its seed alone, so it can be replayed."""
+        record = _replay.get()
+        if record is not None:
+            return record.next(lambda: self._draw_seed(device))
+        return self._draw_seed(device)
+
+    def _draw_seed(self, device: Device) -> int:
         with self._seed_lock:
             if device not in self._seeds:
                 self._seeds[device] = _seed_stream(None)
@@ -218,6 +225,32 @@ class Backend(ABC):
         """Apply the options of a `BackendConfig` that were set. One that the engine does not have is refused, never ignored."""
         if options:
             raise UnsupportedError(f"{self.engine} has no option {', '.join(map(repr, options))}. Leave it unset.")
+
+
+class _Replay:
+    """Seeds that are drawn once and come again in the same order."""
+
+    def __init__(self, seeds: list[int]) -> None:
+        self.seeds, self.position = seeds, 0
+
+    def next(self, draw: Callable[[], int]) -> int:
+        if self.position == len(self.seeds):
+            self.seeds.append(draw())
+        self.position += 1
+        return self.seeds[self.position - 1]
+
+
+_replay: ContextVar[_Replay | None] = ContextVar("intermodal_seed_replay", default=None)
+
+
+@contextmanager
+def replayed_seeds(seeds: list[int]) -> Iterator[None]:
+    """Inside the block, random ops take their seeds from the list; where it ends, new ones are drawn and added to it."""
+    token = _replay.set(_Replay(seeds))
+    try:
+        yield
+    finally:
+        _replay.reset(token)
 
 
 def _seed_stream(seed: int | None) -> Iterator[int]:

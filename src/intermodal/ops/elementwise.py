@@ -9,6 +9,7 @@ from intermodal import dtypes
 from intermodal.errors import DTypeError
 from intermodal.ops import rules
 from intermodal.ops.approximation import ERFC_LARGE, ERFC_MIDDLE, MIDDLE, SMALL, ratio
+from intermodal.ops.derivatives import conj_of
 from intermodal.ops.rules import (
     ANY,
     BOOL,
@@ -32,11 +33,6 @@ if TYPE_CHECKING:
 # where NaN may pass through; masks use `where`.
 
 
-def _conj(x: Operand) -> Operand:
-    """The conjugate in derivatives of complex functions; what is real is its own."""
-    return conj(x) if not isinstance(x, (bool, int, float, complex)) and x.dtype.is_complex else x.conjugate() if isinstance(x, complex) else x
-
-
 @primitive(infer=elementwise(NUMERIC), vjp={"x1": lambda g: g, "x2": lambda g: g})
 def add(x1: Operand, x2: Operand, /) -> Tensor:
     """The sum of the operands."""
@@ -48,12 +44,15 @@ def subtract(x1: Operand, x2: Operand, /) -> Tensor:
     return add(x1, -x2)
 
 
-@primitive(infer=elementwise(NUMERIC), vjp={"x1": lambda g, x2: g * _conj(x2), "x2": lambda g, x1: g * _conj(x1)})
+@primitive(infer=elementwise(NUMERIC), vjp={"x1": lambda g, x2: g * conj_of(x2), "x2": lambda g, x1: g * conj_of(x1)})
 def multiply(x1: Operand, x2: Operand, /) -> Tensor:
     """The product of the operands."""
 
 
-@primitive(infer=elementwise(INEXACT, inexact=dtypes.float64), vjp={"x1": lambda g, x2: g / _conj(x2), "x2": lambda g, x2, out: -g * _conj(out / x2)})
+@primitive(
+    infer=elementwise(INEXACT, inexact=dtypes.float64),
+    vjp={"x1": lambda g, x2: g / conj_of(x2), "x2": lambda g, x2, out: -g * conj_of(out / x2)},
+)
 def divide(x1: Operand, x2: Operand, /) -> Tensor:
     """The quotient; integers divide to float64."""
 
@@ -68,7 +67,20 @@ def remainder(x1: Operand, x2: Operand, /) -> Tensor:
     """What is left by `floor_divide`, with the sign of the divisor."""
 
 
-@primitive(infer=elementwise(NUMERIC))
+def _pow_by_base(g: Tensor, x1: Operand, x2: Operand) -> Operand:
+    if isinstance(x2, (bool, int, float, complex)):
+        return 0 * g if x2 == 0 else g * conj_of(multiply(pow(x1, x2 - 1), x2))
+    # At x1 = 0 and x2 = 0 the slope of a constant is 0, where x2 * x1 ** (x2 - 1) would be NaN.
+    still = equal(x2, 0)
+    return g * conj_of(multiply(pow(x1, where(still, 1, x2) - 1), x2))
+
+
+def _pow_by_exponent(g: Tensor, x1: Operand, x2: Operand, out: Tensor) -> Tensor:
+    # 0 ** x2 stays 0 for positive x2, where out * log(0) would be NaN.
+    return g * conj_of(where(equal(out, 0), 0, out * log(where(equal(out, 0), 1, x1))))
+
+
+@primitive(infer=elementwise(NUMERIC), vjp={"x1": _pow_by_base, "x2": _pow_by_exponent})
 def pow(x1: Operand, x2: Operand, /) -> Tensor:
     """The first operand raised to the second; integer powers are exact."""
 
@@ -185,7 +197,7 @@ def minimum(x1: Operand, x2: Operand, /) -> Tensor:
     return where(logical_or(less(x1, x2), not_equal(x1, x1)), x1, x2)
 
 
-@primitive(infer=elementwise(INEXACT, inexact=True), vjp={"x": lambda g, out: g * _conj(out)})
+@primitive(infer=elementwise(INEXACT, inexact=True), vjp={"x": lambda g, out: g * conj_of(out)})
 def exp(x: Tensor, /) -> Tensor:
     """E raised to x."""
 
@@ -195,7 +207,7 @@ def expm1(x: Tensor, /) -> Tensor:
     """exp(x) - 1, exact near zero."""
 
 
-@primitive(infer=elementwise(INEXACT, inexact=True), vjp={"x": lambda g, x: g / _conj(x)})
+@primitive(infer=elementwise(INEXACT, inexact=True), vjp={"x": lambda g, x: g / conj_of(x)})
 def log(x: Tensor, /) -> Tensor:
     """The natural logarithm."""
 

@@ -50,7 +50,7 @@ def _infer_astype(x: Spec, *, dtype: DTypeLike, copy: bool, device: Device) -> I
     return Inferred((Spec(x.shape, target),), {"dtype": target, "copy": bool(copy), "device": device})
 
 
-@primitive(infer=_infer_astype, movement=True)
+@primitive(infer=_infer_astype, movement=True, vjp={"x": lambda g: g})
 def astype(x: Tensor, dtype: DTypeLike, /, *, copy: bool = True, device: DeviceLike | None = None) -> Tensor:
     """The tensor in another dtype. Floats become integers by truncation; small floats saturate.
 
@@ -81,7 +81,7 @@ def _infer_reshape(x: Spec, *, shape: object, copy: bool | None) -> Inferred:
     return Inferred((Spec(tuple(sizes), x.dtype),), {"shape": tuple(sizes), "copy": copy})
 
 
-@primitive(infer=_infer_reshape, movement=True, view=_as_before)
+@primitive(infer=_infer_reshape, movement=True, view=_as_before, vjp={"x": lambda g, x_spec: g.reshape(x_spec.shape)})
 def reshape(x: Tensor, /, shape: int | Sequence[int], *, copy: bool | None = None) -> Tensor:
     """The same elements in the same order in another shape; one size may be -1."""
 
@@ -105,7 +105,7 @@ def _infer_broadcast_to(x: Spec, *, shape: object) -> Inferred:
     return Inferred((Spec(sizes, x.dtype),), {"shape": sizes})
 
 
-@primitive(infer=_infer_broadcast_to, movement=True, view=_refuse_write)
+@primitive(infer=_infer_broadcast_to, movement=True, view=_refuse_write, vjp={"x": lambda g: g})
 def broadcast_to(x: Tensor, /, shape: Sequence[int]) -> Tensor:
     """The tensor repeated along axes of size 1 and new leading axes until it has the shape."""
 

@@ -9,6 +9,7 @@ from intermodal import dtypes
 from intermodal.dtypes import DType, DTypeLike
 from intermodal.errors import ShapeError
 from intermodal.ops import rules
+from intermodal.ops.derivatives import spread
 from intermodal.ops.rules import ANY, BOOL, INEXACT, NUMERIC, REAL, AxisLike
 from intermodal.ops.table import Infer, Inferred, Shape, Spec, op, primitive, public_names
 
@@ -65,7 +66,7 @@ def reduction(kinds: frozenset[str], *, result: str = "same", inexact: bool = Fa
     return infer
 
 
-@primitive(infer=reduction(ANY, result="total"))
+@primitive(infer=reduction(ANY, result="total"), vjp={"x": spread})
 def sum(x: Tensor, /, *, axis: AxisLike = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
     """The sum over axes, 0 for no elements; small integers add up in the default integer.
 

@@ -74,7 +74,8 @@ class NotDifferentiable(NamedTuple):
     reason: str
 
 
-Vjp: TypeAlias = Callable[..., object]
+# For each tensor parameter the derivative by it, or one function for all: see `intermodal.autodiff.rules`.
+Vjp: TypeAlias = Mapping[str, Callable[..., object] | None] | Callable[..., object]
 View: TypeAlias = "Callable[..., Tensor]"
 
 

@@ -1,0 +1,260 @@
+"""The layer `Autodiff`: runs each op on the backend below, and records it where an operand is tracked.
+
+A tensor is tracked if its place is one of this layer's, over the place where its values are. Untracked tensors never
+come here. An elementwise op on tracked tensors takes the short way too: `_Short` gives each place a function that
+calls the engine's own and makes the node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from intermodal import dispatch, transfer, views
+from intermodal.autodiff.nodes import Node, Parent, Saved, Tracked, _recording
+from intermodal.autodiff.rules import Derivative, derivative
+from intermodal.backend import Backend, Layer, Native
+from intermodal.backend.registry import on_unregister
+from intermodal.devices import DeviceLike
+from intermodal.dtypes import DType
+from intermodal.ops.table import TABLE, Inferred, NotDifferentiable, Op, Spec
+from intermodal.places import layered, short_way, with_operators
+from intermodal.tensor import Place, Tensor
+
+__all__ = ["Autodiff", "tracked_place"]
+
+
+class Autodiff(Layer):
+    """A backend whose ops are recorded, so that they can be differentiated. It works over any backend."""
+
+    def value(self, array: Any) -> Any:
+        return array.value if type(array) is Tracked else array
+
+    def native(self, row: Op, dtype: DType) -> Native | None:
+        """None sends dispatch to the row's body, whose ops are recorded one by one: the derivative of a row without a rule."""
+        return None if _by_body(row) else self.inner.native(row, dtype) or _never_called
+
+    def run(self, row: Op, place: Place, values: list[Any], inferred: Inferred) -> Any:
+        """Run an op below the layer and record it."""
+        if _by_body(row):
+            return dispatch.decompose(row, place, values, inferred)
+        result = dispatch.run(row, place.plain, [_below(v) for v in values], inferred)
+        parents = [_parent(v) for v in values]
+        if _recording.get() and any(parents):
+            result = _recorded(row, values, parents, inferred, result)
+        return result if row.view is None else views.join(_apart(result), values[0], (row, inferred.attrs))
+
+    def move(self, x: Tensor, device: DeviceLike, copy: bool | None) -> Tensor:
+        """The tensor elsewhere; its gradient comes back the same way."""
+        moved = transfer.move(_below(x), device, copy)
+        parent = _parent(x)
+        if parent is None or not _recording.get():
+            return moved
+        home = x.device
+        derived = Derivative.of("to", lambda g: g.to(home))
+        node = Node(derived, (parent,), (), None, None, None, (moved.shape,), (moved._place,))
+        return Tensor(Tracked(moved._data, node), tracked_place(moved._place))
+
+
+def _by_body(row: Op) -> bool:
+    return row.vjp is None and row.decompose is not None
+
+
+def _never_called(*_: object, **__: object) -> Any:
+    raise AssertionError("the layer runs ops itself")
+
+
+def _below(value: Any) -> Any:
+    """An operand as the backend below knows it."""
+    if type(value) is list:
+        return [_below(v) for v in value]
+    if type(value) is Tensor and value._place.plain is not value._place:
+        return Tensor(value._data.value, value._place.plain)
+    return value
+
+
+def _apart(result: Tensor) -> Tensor:
+    return Tensor(result._data, result._place)
+
+
+def _parent(value: Any) -> Any:
+    """The node of an operand, a list of them for a list, None for what is not tracked."""
+    if type(value) is Tensor:
+        array = value._data
+        return Parent(array.node, array.index) if type(array) is Tracked and array.node is not None else None
+    if type(value) is list:
+        found = [_parent(v) for v in value]
+        return found if any(found) else None
+    return None
+
+
+def _recorded(row: Op, values: list[Any], parents: list[Any], inferred: Inferred, result: Any) -> Any:
+    """The results of an op, tracked, with the node that leads back to its operands."""
+    results: Sequence[Tensor] = tuple(result) if row.multiple else (result,)
+    if not any(_has_derivative(r._place.dtype) for r in results):
+        return result
+    derived = derivative(row)
+    keep = derived.keep(tuple(p is not None for p in parents))
+    node = Node(
+        derived,
+        parents,
+        [_saved(v) if i in keep.operands else None for i, v in enumerate(values)],
+        {i: results[i]._data for i in keep.outputs},
+        [_spec(v) for v in values] if keep.specs else None,
+        inferred.attrs,
+        [r.shape for r in results],
+        [r._place for r in results],
+    )
+    tracked = [
+        Tensor(Tracked(r._data, node, i), tracked_place(r._place)) if _has_derivative(r._place.dtype) else r
+        for i, r in enumerate(results)
+    ]
+    if not row.multiple:
+        return tracked[0]
+    return row.result(*tracked) if row.result is not None else tuple(tracked)
+
+
+def _has_derivative(dtype: DType) -> bool:
+    return dtype.is_floating or dtype.is_complex
+
+
+def _saved(value: Any) -> Any:
+    """What is kept of an operand: the array, not the tensor, which its user may write to."""
+    if type(value) is Tensor:
+        array, place = value._data, value._place
+        if type(array) is not Tracked:
+            return Saved(array, place)
+        return array if array.node is not None else Saved(array.value, place.plain)
+    return [_saved(v) for v in value] if type(value) is list else value
+
+
+def _spec(value: Any) -> Any:
+    if type(value) is Tensor:
+        return Spec(value.shape, value.dtype)
+    return [_spec(v) for v in value] if type(value) is list else value
+
+
+# --- places --------------------------------------------------------------------------------------------------------
+
+_layers: dict[Backend, Autodiff] = {}
+_places: dict[Place, Place] = {}  # grows with the places, of which there is one for each device and dtype
+
+
+def tracked_place(plain: Place) -> Place:
+    """The layer's place over another."""
+    found = _places.get(plain)
+    if found is None:
+        layer = _layers.setdefault(plain.backend, Autodiff(plain.backend))
+        short = _Short(plain)
+        found = layered(plain, layer, lambda dtype: tracked_place(plain if dtype is plain.dtype else plain.at(dtype)), short)
+        found = _places.setdefault(plain, found)  # before its operators are set: their results lie there
+        with_operators(found)
+    return found
+
+
+def _forget(engine: str) -> None:
+    for place in [p for p in _places if p.device.engine == engine]:
+        _layers.pop(place.backend, None)
+        del _places[place]
+
+
+on_unregister(_forget)
+
+
+class _Short(dict[str, "tuple[Native, Place] | None"]):
+    """The short ways of a tracked place, made when they are first asked for."""
+
+    def __init__(self, plain: Place) -> None:
+        self.plain = plain
+
+    def __missing__(self, name: str) -> tuple[Native, Place] | None:
+        row = TABLE[name]
+        way = short_way(row, self.plain)
+        found: tuple[Native, Place] | None = None
+        if way is not None and row.vjp is not None and len(row.tensor_params) <= 2:
+            native, out = way
+            if not _has_derivative(out.dtype):
+                found = _unwrapping(native), out
+            elif not isinstance(row.vjp, NotDifferentiable):
+                make = _one if len(row.tensor_params) == 1 else _two
+                found = make(derivative(row), native, self.plain, out), tracked_place(out)
+        self[name] = found
+        return found
+
+
+def _unwrapping(native: Native) -> Native:
+    def run(*arrays: Any) -> Any:
+        return native(*(a.value if type(a) is Tracked else a for a in arrays))
+
+    return run
+
+
+def _one(derived: Derivative, native: Native, plain: Place, out: Place) -> Native:
+    keep = derived.keep((True,))
+    keeps_operand, keeps_output, specs = bool(keep.operands), bool(keep.outputs), keep.specs
+    shape, places, recording = plain.backend.shape, (out,), _recording.get
+
+    def run(x: Any) -> Any:
+        value = native(x.value)
+        node = x.node
+        if node is None or not recording():
+            return Tracked(value, None)
+        made = Node(
+            derived,
+            (Parent(node, x.index),),
+            (x if keeps_operand else None,),
+            {0: value} if keeps_output else None,
+            (Spec(shape(x.value), plain.dtype),) if specs else None,
+            None,
+            (shape(value),),
+            places,
+        )
+        return Tracked(value, made)
+
+    return run
+
+
+def _two(derived: Derivative, native: Native, plain: Place, out: Place) -> Native:
+    scalars, shape, places, recording = plain.scalars, plain.backend.shape, (out,), _recording.get
+
+    def keeping(x: bool, y: bool) -> tuple[bool, bool, bool, bool]:
+        keep = derived.keep((x, y))
+        return 0 in keep.operands, 1 in keep.operands, bool(keep.outputs), keep.specs
+
+    keeps = {(x, y): keeping(x, y) for x in (False, True) for y in (False, True)}
+
+    def held(array: Any) -> Any:
+        if type(array) is Tracked:
+            return array if array.node is not None else Saved(array.value, plain)
+        return array if type(array) in scalars else Saved(array, plain)
+
+    def specified(array: Any) -> Any:
+        array = array.value if type(array) is Tracked else array
+        return array if type(array) in scalars else Spec(shape(array), plain.dtype)
+
+    def run(x: Any, y: Any) -> Any:
+        if type(x) is Tracked:
+            a, first = x.value, None if x.node is None else Parent(x.node, x.index)
+        else:
+            a, first = x, None
+        if type(y) is Tracked:
+            b, second = y.value, None if y.node is None else Parent(y.node, y.index)
+        else:
+            b, second = y, None
+        value = native(a, b)
+        if (first is None and second is None) or not recording():
+            return Tracked(value, None)
+        keeps_x, keeps_y, keeps_output, specs = keeps[first is not None, second is not None]
+        made = Node(
+            derived,
+            (first, second),
+            (held(x) if keeps_x else None, held(y) if keeps_y else None),
+            {0: value} if keeps_output else None,
+            (specified(x), specified(y)) if specs else None,
+            None,
+            (shape(value),),
+            places,
+        )
+        return Tracked(value, made)
+
+    return run

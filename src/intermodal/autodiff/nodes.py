@@ -1,0 +1,142 @@
+"""What a computation leaves behind: a `Node` for each op, and `Tracked` arrays that point to the node they came from.
+
+Every result of a recorded op points to its node, a node points to the nodes of its operands, and nothing else holds
+them: when the last tensor of a computation is gone, so is its record.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from intermodal.autodiff.rules import Derivative
+
+if TYPE_CHECKING:
+    from intermodal.tensor import Place, Tensor
+
+__all__ = ["Node", "Parent", "Saved", "Tracked", "is_recording", "no_grad", "recording"]
+
+_number = itertools.count()
+_recording: ContextVar[bool] = ContextVar("intermodal_recording", default=True)
+
+
+class Tracked:
+    """An array with the node that made it; the arrays of tensors in the autodiff layer are of this class."""
+
+    __slots__ = ("index", "node", "value")
+
+    def __init__(self, value: Any, node: Node | None, index: int = 0) -> None:
+        self.value = value
+        self.node = node
+        self.index = index
+
+
+class Parent(NamedTuple):
+    """Where an operand came from: the node and which of its results."""
+
+    node: Node
+    output: int
+
+
+class Saved(NamedTuple):
+    """A value that a rule will need and that no node made: the array and the place of its tensor."""
+
+    array: Any
+    place: Place
+
+
+class Node:
+    """One op of a computation: its operands' nodes, and what its derivative needs."""
+
+    __slots__ = (
+        "attrs",
+        "derivative",
+        "hooks",
+        "id",
+        "keep",
+        "operands",
+        "origin",
+        "outputs",
+        "parents",
+        "places",
+        "shapes",
+        "specs",
+    )
+
+    def __init__(
+        self,
+        derived: Derivative | None,
+        parents: Sequence[Any],
+        operands: Any,
+        outputs: Any,
+        specs: Any,
+        attrs: Any,
+        shapes: Sequence[Any],
+        places: Sequence[Place],
+    ) -> None:
+        self.id = next(_number)
+        self.derivative = derived
+        self.parents = parents  # for each tensor parameter a Parent, a list of them, or None
+        self.operands = operands  # what is saved of each tensor parameter: Tracked, Saved, a scalar, a list; None once freed
+        self.outputs = outputs  # the arrays of the results that are saved, by number
+        self.specs = specs
+        self.attrs = attrs
+        self.shapes = shapes  # of the results, as the engine gives them
+        self.places = places  # of the results, below the layer
+        self.hooks: list[tuple[int, Callable[[Tensor], Tensor | None]]] | None = None
+        self.keep = derived is None  # a leaf keeps its gradient
+        self.origin: str | None = None
+
+    def __repr__(self) -> str:
+        return f"<node {self.id}: {self.name}>"
+
+    @property
+    def name(self) -> str:
+        return "leaf" if self.derivative is None else self.derivative.name
+
+    @property
+    def freed(self) -> bool:
+        return self.derivative is not None and self.operands is None
+
+    def free(self) -> None:
+        """Drop what was saved and the way to the operands."""
+        self.operands = self.outputs = self.specs = None
+        self.parents = ()
+
+    def all_parents(self) -> Iterator[Parent]:
+        for parent in self.parents:
+            if type(parent) is list:
+                yield from (p for p in parent if p is not None)
+            elif parent is not None:
+                yield parent
+
+
+def is_recording() -> bool:
+    """Whether ops on tracked tensors are recorded here."""
+    return _recording.get()
+
+
+@contextmanager
+def recording(on: bool) -> Iterator[None]:
+    """Record, or do not, inside the block; for this thread or task alone."""
+    token = _recording.set(on)
+    try:
+        yield
+    finally:
+        _recording.reset(token)
+
+
+def no_grad() -> Any:
+    """A block, or a decorator of a function, in which nothing is recorded.
+
+    Example:
+        >>> import intermodal as im
+        >>> w = im.ones(2).require_grad()
+        >>> with im.no_grad():
+        ...     print((w * 2).is_tracked)
+        False
+    """
+    return recording(False)

@@ -1,0 +1,169 @@
+"""The walk back over the nodes: gradients of results become gradients of operands, in ops of the table.
+
+Nodes are taken in the reverse order of their making, without recursion, and what each saved is dropped as soon as it
+has been used. When the derivative is itself to be differentiated, the rules run on tracked tensors and are recorded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from typing import Any
+
+from intermodal.autodiff.layer import tracked_place
+from intermodal.autodiff.nodes import Node, Parent, Saved, Tracked, recording
+from intermodal.autodiff.rules import Kind, Rule
+from intermodal.errors import GradientError
+from intermodal.ops import creation as _c, elementwise as _e, manipulation as _m, reduction as _r
+from intermodal.tensor import Tensor
+
+__all__ = ["backward"]
+
+
+def backward(
+    roots: Sequence[tuple[Parent, Tensor]], wanted: Iterable[Parent] | None, *, retain_graph: bool, create_graph: bool
+) -> dict[tuple[Node, int], Tensor]:
+    """The gradients of the roots' sum (each weighted by its tensor) by the wanted results, or by every node that keeps one."""
+    useful = None if wanted is None else _leading_to([r.node for r, _ in roots], wanted)
+    targets = None if wanted is None else {(p.node, p.output) for p in wanted}
+    arrived: dict[Node, list[Tensor | None]] = {}
+    found: dict[tuple[Node, int], Tensor] = {}
+    heap: list[tuple[int, Node]] = []
+
+    def arrive(parent: Parent, gradient: Tensor) -> None:
+        node, index = parent
+        slots = arrived.get(node)
+        if slots is None:
+            slots = arrived[node] = [None] * len(node.shapes)
+            heappush(heap, (-node.id, node))
+        before = slots[index]
+        slots[index] = gradient if before is None else before + gradient
+
+    with recording(create_graph):
+        for root, seed in roots:
+            arrive(root, seed)
+        while heap:
+            _, node = heappop(heap)
+            gradients = arrived.pop(node)
+            if node.hooks is not None:
+                gradients = [_hooked(node, i, g) for i, g in enumerate(gradients)]
+            for i, g in enumerate(gradients):
+                if g is not None and (node.keep if targets is None else (node, i) in targets or node.keep):
+                    found[node, i] = g
+            if node.derivative is None or (useful is not None and node not in useful):
+                continue
+            if node.freed:
+                raise GradientError(
+                    f"backward: the record of {node.name} was given up by an earlier backward pass. Pass retain_graph=True to all but the last one."
+                )
+            for parent, gradient in _pull(node, gradients, create_graph):
+                arrive(parent, fit(gradient, parent))
+            if not (retain_graph or create_graph):
+                node.free()
+    return found
+
+
+def _hooked(node: Node, index: int, gradient: Tensor | None) -> Tensor | None:
+    for which, hook in node.hooks or ():
+        if gradient is not None and which == index:
+            answer = hook(gradient)
+            gradient = gradient if answer is None else answer
+    return gradient
+
+
+def _leading_to(roots: Iterable[Node], wanted: Iterable[Parent]) -> set[Node]:
+    """The nodes on a way from the roots to a wanted one; a wanted node itself only if another lies behind it."""
+    seen: set[Node] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            stack.extend(p.node for p in node.all_parents())
+    useful: set[Node] = set()
+    goals = {p.node for p in wanted}
+    for node in sorted(seen, key=lambda n: n.id):
+        if any(p.node in goals or p.node in useful for p in node.all_parents()):
+            useful.add(node)
+    return useful | (goals & useful)
+
+
+def fit(gradient: Tensor, parent: Parent) -> Tensor:
+    """A gradient in the shape and dtype of the result it belongs to: summed where it was broadcast, cast where it was promoted."""
+    node, index = parent
+    shape, place = tuple(node.shapes[index]), node.places[index]
+    if gradient.shape != shape:
+        extra = gradient.ndim - len(shape)
+        axes = tuple(i for i in range(gradient.ndim) if i < extra or (shape[i - extra] == 1 and gradient.shape[i] != 1))
+        gradient = _m.reshape(_r.sum(gradient, axis=axes, keepdims=True), shape)
+    if gradient.dtype is not place.dtype:
+        if gradient.dtype.is_complex and not place.dtype.is_complex:
+            gradient = _e.real(gradient)
+        gradient = _m.astype(gradient, place.dtype)
+    return gradient
+
+
+def _pull(node: Node, gradients: list[Tensor | None], create_graph: bool) -> Iterator[tuple[Parent, Tensor]]:
+    """The gradients that a node hands to its operands."""
+    derived = node.derivative
+    assert derived is not None
+    if derived.refusal is not None:
+        raise GradientError(f"backward: {node.name} has no derivative: {derived.refusal}{_origin(node)}")
+    given: Any = gradients[0] if len(gradients) == 1 and not derived.multiple else _all_given(node, gradients)
+    if derived.joint is not None:
+        answers = _apply(derived.joint, node, given, create_graph)
+    else:
+        answers = [
+            None if rule is None or not _wants(parent) else _apply(rule, node, given, create_graph)
+            for rule, parent in zip(derived.rules, node.parents, strict=True)
+        ]
+    for parent, answer in zip(node.parents, answers, strict=True):
+        if type(parent) is list:
+            if answer is not None:
+                yield from ((p, a) for p, a in zip(parent, answer, strict=True) if p is not None and a is not None)
+        elif parent is not None and answer is not None:
+            yield parent, answer
+
+
+def _wants(parent: Any) -> bool:
+    if parent is None:
+        return False
+    return type(parent) is not list or any(p is not None for p in parent)
+
+
+def _origin(node: Node) -> str:
+    return "" if node.origin is None else f" It was computed here:\n{node.origin}"
+
+
+def _all_given(node: Node, gradients: list[Tensor | None]) -> tuple[Tensor, ...]:
+    """Zeros where no gradient came, so that rules of several results need not ask."""
+    return tuple(
+        _c.zeros(tuple(shape), dtype=place.dtype, device=place.device) if g is None else g
+        for g, shape, place in zip(gradients, node.shapes, node.places, strict=True)
+    )
+
+
+def _apply(rule: Rule, node: Node, given: Any, create_graph: bool) -> Any:
+    return rule.function(given, *(_fetch(node, kind, which, create_graph) for kind, which in rule.needs))
+
+
+def _fetch(node: Node, kind: Kind, which: Any, create_graph: bool) -> Any:
+    if kind is Kind.ATTRIBUTE:
+        return node.attrs[which]
+    if kind is Kind.SPEC:
+        return node.specs[which]
+    if kind is Kind.OPERAND:
+        return _restore(node.operands[which], create_graph)
+    array, place = node.outputs[which], node.places[which]
+    return Tensor(Tracked(array, node, which), tracked_place(place)) if create_graph else Tensor(array, place)
+
+
+def _restore(saved: Any, create_graph: bool) -> Any:
+    """A saved operand as a tensor: in the layer if its own derivative is asked for, below it otherwise."""
+    kind = type(saved)
+    if kind is Tracked:
+        place = saved.node.places[saved.index]
+        return Tensor(saved, tracked_place(place)) if create_graph else Tensor(saved.value, place)
+    if kind is Saved:
+        return Tensor(saved.array, saved.place)
+    return [_restore(s, create_graph) for s in saved] if kind is list else saved
