@@ -154,7 +154,7 @@ def judge(
     flushes = backend_of(device.engine).flushes_subnormals(device)
     if row is None:  # getitem, setitem, source: elements move
         return next((w for a, b in zip(got, want, strict=True) if (w := complaint(a, b) or _zero_signs(a, b))), None)
-    excuse = reason(row, step, list(operands.values()), want, flushes)
+    excuse = reason(row, list(operands.values()), want, flushes)
     if excuse is not None:
         tally.excused[excuse] += 1
         return None
