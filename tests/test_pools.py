@@ -24,8 +24,8 @@ def python(program: str, **environment: str) -> list[str]:
 
 def test_the_import_sets_both_variables_and_says_so() -> None:
     set_, late, *values = python(f"import intermodal; {SHOW}")
-    assert set_ == "{'OPENBLAS_THREAD_TIMEOUT': '4', 'GOMP_SPINCOUNT': '10000'}"
-    assert (late, values) == ("()", ["4", "10000"])
+    assert set_ == "{'OPENBLAS_THREAD_TIMEOUT': '16', 'GOMP_SPINCOUNT': '10000'}"
+    assert (late, values) == ("()", ["16", "10000"])
 
 
 def test_they_are_set_before_numpy_is_imported() -> None:
@@ -38,8 +38,8 @@ def test_they_are_set_before_numpy_is_imported() -> None:
         "import {module}\n"
     )
     assert python(watch.format(module="numpy")) == ["None"]
-    assert python(watch.format(module="intermodal")) == ["4"]
-    assert python(watch.format(module="intermodal.testing.runner")) == ["4"]
+    assert python(watch.format(module="intermodal")) == ["16"]
+    assert python(watch.format(module="intermodal.testing.runner")) == ["16"]
 
 
 def test_a_library_that_was_loaded_before_is_named() -> None:
@@ -50,11 +50,11 @@ def test_a_library_that_was_loaded_before_is_named() -> None:
     ("given", "values"),
     [
         ({"OPENBLAS_THREAD_TIMEOUT": "20"}, ["20", "10000"]),
-        ({"GOMP_SPINCOUNT": "5"}, ["4", "5"]),
-        ({"OMP_WAIT_POLICY": "ACTIVE"}, ["4", "None"]),
+        ({"GOMP_SPINCOUNT": "5"}, ["16", "5"]),
+        ({"OMP_WAIT_POLICY": "ACTIVE"}, ["16", "None"]),
         ({"OPENBLAS_THREAD_TIMEOUT": "", "OMP_WAIT_POLICY": "PASSIVE"}, ["", "None"]),
         ({"INTERMODAL_CALM_THREADS": "0"}, ["None", "None"]),
-        ({"INTERMODAL_CALM_THREADS": "1"}, ["4", "10000"]),
+        ({"INTERMODAL_CALM_THREADS": "1"}, ["16", "10000"]),
     ],
 )
 def test_what_the_user_has_set_is_never_changed(given: dict[str, str], values: list[str]) -> None:
@@ -65,6 +65,6 @@ def test_what_the_user_has_set_is_never_changed(given: dict[str, str], values: l
 
 def test_the_answer_tells_what_was_set_and_for_whom_it_was_too_late() -> None:
     environment = {"OMP_WAIT_POLICY": "PASSIVE"}
-    assert pools.calm(environment, {"numpy", "torch"}) == ({"OPENBLAS_THREAD_TIMEOUT": "4"}, ("numpy",))
-    assert environment == {"OMP_WAIT_POLICY": "PASSIVE", "OPENBLAS_THREAD_TIMEOUT": "4"}
+    assert pools.calm(environment, {"numpy", "torch"}) == ({"OPENBLAS_THREAD_TIMEOUT": "16"}, ("numpy",))
+    assert environment == {"OMP_WAIT_POLICY": "PASSIVE", "OPENBLAS_THREAD_TIMEOUT": "16"}
     assert pools.calm(environment, {"numpy", "torch"}) == ({}, ())

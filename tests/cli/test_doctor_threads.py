@@ -29,7 +29,7 @@ def test_people_are_told_too() -> None:
         if line
     ]
     shown = {line[0]: line[1].strip() for line in lines if len(line) == 2}
-    assert shown["OPENBLAS_THREAD_TIMEOUT"] == "4, set by intermodal"
+    assert shown["OPENBLAS_THREAD_TIMEOUT"] == "16, set by intermodal"
     assert (shown["OMP_WAIT_POLICY"], shown["GOMP_SPINCOUNT"]) == ("PASSIVE", "not set")
 
 

@@ -16,7 +16,7 @@ def pools(torch: int | None = 8, blas: str = "scipy-openblas", found: Any = (OPE
     return {"torch": torch, "blas": blas, "found": found}
 
 
-CALM = {"OPENBLAS_THREAD_TIMEOUT": "4", "GOMP_SPINCOUNT": "10000"}
+CALM = {"OPENBLAS_THREAD_TIMEOUT": "16", "GOMP_SPINCOUNT": "10000"}
 WITH_AND_WITHOUT = pytest.mark.parametrize("found", [(OPENBLAS, OPENMP), None], ids=["threadpoolctl", "without"])
 
 
@@ -26,7 +26,7 @@ def test_two_pools_that_spin_are_found_and_the_cure_is_named(found: Any) -> None
     assert finding is not None
     assert finding["severity"] == "warning"
     assert "8 threads of OpenBLAS" in finding["message"]
-    assert finding["cure"] == "set OPENBLAS_THREAD_TIMEOUT=4 and GOMP_SPINCOUNT=10000 before Python starts"
+    assert finding["cure"] == "set OPENBLAS_THREAD_TIMEOUT=16 and GOMP_SPINCOUNT=10000 before Python starts"
 
 
 @WITH_AND_WITHOUT
@@ -34,7 +34,7 @@ def test_two_pools_that_spin_are_found_and_the_cure_is_named(found: Any) -> None
     "cure",
     [
         CALM,
-        {"OPENBLAS_THREAD_TIMEOUT": "14", "OMP_WAIT_POLICY": "passive"},
+        {"OPENBLAS_THREAD_TIMEOUT": "4", "OMP_WAIT_POLICY": "passive"},
         {**CALM, "GOMP_SPINCOUNT": "0", "OMP_WAIT_POLICY": "ACTIVE"},
     ],
 )
@@ -70,7 +70,7 @@ def test_who_has_switched_our_defaults_off_is_told_to_switch_them_on() -> None:
     finding = threads.contention(pools(), {"INTERMODAL_CALM_THREADS": "0"}, 8)
     assert finding is not None
     assert finding["cure"].startswith(
-        "unset INTERMODAL_CALM_THREADS, and intermodal sets OPENBLAS_THREAD_TIMEOUT=4 and GOMP_SPINCOUNT=10000"
+        "unset INTERMODAL_CALM_THREADS, and intermodal sets OPENBLAS_THREAD_TIMEOUT=16 and GOMP_SPINCOUNT=10000"
     )
 
 

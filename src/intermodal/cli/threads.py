@@ -22,8 +22,8 @@ VARIABLES: Final = (
     "GOMP_SPINCOUNT",
     "OPENBLAS_THREAD_TIMEOUT",
 )
-_SHORT_WAIT: Final = 14
-"""OpenBLAS waits 2**n ticks of the clock before a thread sleeps: 2**14 is some 6 µs, the default of 2**26 some 25 ms."""
+_SHORT_WAIT: Final = 18
+"""OpenBLAS waits 2**n ticks of the clock before a thread sleeps: 2**18 is some 0.1 ms, the default of 2**26 some 25 ms."""
 _FEW_SPINS: Final = 10_000
 """OpenMP waits so many turns of a loop: 10000 are some 0.5 ms, the default of 300000 some 15 ms."""
 
