@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,11 +16,11 @@ import intermodal as im
 from differential.compare import Mismatch, Tally, mismatch
 from differential.programs import Program
 from differential.reduce import reduced
-from differential.strategies import programs
+from differential.strategies import programs as drawn
 from intermodal.ops.table import TABLE
 
-PART = 250
-"""How many programs a part has."""
+PART, NARROW_PART = 250, 50
+"""How many programs a part has; a narrow one takes an engine that compiles a few minutes."""
 MOST_MEMORY = 3 * 2**30
 """The bytes at which compiled functions are thrown away."""
 
@@ -45,17 +45,18 @@ class Totals:
         self.mismatches += other.mismatches
 
 
-def run_parts(numbers: Iterable[int], devices: Sequence[str], *, narrow: bool = False, log: Path | None = None) -> Totals:
-    """Run parts and add them up; those that the log has are read from it."""
+def run_parts(programs: int, devices: Sequence[str], *, first: int = 1, narrow: bool = False, log: Path | None = None) -> Totals:
+    """Run parts until there are so many programs, and add them up; those that the log has are read from it."""
     places = [im.Device(d) for d in devices]
     key = f"{','.join(devices)}{' narrow' if narrow else ''}"
     done = {line["part"]: line for line in _lines(log) if line["devices"] == key}
     totals = Totals()
-    for number in numbers:
+    size = NARROW_PART if narrow else PART
+    for number in range(first, first + -(-programs // size)):
         if number in done:
             found = _read(done[number])
         else:
-            found = run_part(number, places, narrow=narrow)
+            found = run_part(number, places, narrow=narrow, size=size)
             if log is not None:
                 with log.open("a") as file:
                     file.write(json.dumps({"part": number, "devices": key, **vars(found)}) + "\n")
@@ -70,14 +71,14 @@ def run_parts(numbers: Iterable[int], devices: Sequence[str], *, narrow: bool = 
     return totals
 
 
-def run_part(number: int, devices: Sequence[im.Device], *, narrow: bool = False, size: int = PART) -> Totals:
+def run_part(number: int, devices: Sequence[im.Device], *, size: int, narrow: bool = False) -> Totals:
     """Draw the programs of a part and compare the devices on them; of mismatches on one op the first is told, made short."""
     tally, start = Tally(), time.perf_counter()
     found: dict[tuple[str, str], Mismatch] = {}
 
     @seed(number)
     @settings(max_examples=size, phases=[Phase.generate], database=None, deadline=None, suppress_health_check=list(HealthCheck))
-    @given(programs(narrow=narrow))
+    @given(drawn(narrow=narrow))
     def run(program: Program) -> None:
         wrong = mismatch(program, devices, tally)
         if wrong is not None:
