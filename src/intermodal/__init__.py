@@ -100,6 +100,7 @@ from intermodal.tensor import Tensor as Tensor
 if _TYPE_CHECKING:
     from intermodal.autodiff import (
         Gradients as Gradients,
+        custom_vjp as custom_vjp,
         grad as grad,
         hessian as hessian,
         hvp as hvp,
@@ -121,7 +122,7 @@ if _TYPE_CHECKING:
 
 # Loaded when asked for: most programs never do, and the import stays light.
 _LATER: _Final = {
-    "autodiff": ("Gradients", "grad", "hessian", "hvp", "jvp", "no_grad", "value_and_grad", "vjp"),
+    "autodiff": ("Gradients", "custom_vjp", "grad", "hessian", "hvp", "jvp", "no_grad", "value_and_grad", "vjp"),
     "backend": (
         "BackendCapabilities",
         "BackendConfig",

@@ -6,7 +6,7 @@ and says what comes out, operands are brought to one dtype, and the engine's nat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from intermodal.ops.table import TABLE, Inferred, Op, Role, Spec
 from intermodal.places import native_of, place_of, short_way
 from intermodal.tensor import Place, Tensor
 
-__all__ = ["call", "decompose", "default_device", "infer", "run"]
+__all__ = ["call", "call_bound", "decompose", "default_device", "infer", "run"]
 
 _MANY = (Role.SEQUENCE, Role.VARIADIC)
 _SCALARS = (bool, int, float, complex)
@@ -321,7 +321,13 @@ def _scalar_or_none(row: Op, param: table.Param, value: object) -> Any:
     )
 
 
-def _arguments(row: Op, values: Sequence[Any], attrs: dict[str, object]) -> tuple[list[Any], dict[str, Any]]:
+def call_bound(row: Op, values: Sequence[Any], attrs: Mapping[str, object]) -> Any:
+    """Call an op again with operands and attributes as they were bound before."""
+    args, keywords = _arguments(row, values, attrs)
+    return row.function(*args, **keywords)
+
+
+def _arguments(row: Op, values: Sequence[Any], attrs: Mapping[str, object]) -> tuple[list[Any], dict[str, Any]]:
     """Bound values back in the shape of the signature: positional as far as it is, then by keyword."""
     tensors = iter(values)
     positional: list[Any] = []

@@ -1,6 +1,7 @@
 """The layer that records and differentiates: tracked tensors, gradients, derivatives of functions."""
 
-from intermodal.autodiff.checkpoint import segment
+from intermodal.autodiff.checkpoint import budget, checkpointing, detect_anomaly, segment
+from intermodal.autodiff.custom import custom_vjp
 from intermodal.autodiff.functional import grad, hessian, hvp, jvp, value_and_grad, vjp
 from intermodal.autodiff.gradients import Gradients, detach, from_inner, inner, require_grad
 from intermodal.autodiff.layer import Autodiff
@@ -9,7 +10,11 @@ from intermodal.autodiff.nodes import is_recording, no_grad
 __all__ = [
     "Autodiff",
     "Gradients",
+    "budget",
+    "checkpointing",
+    "custom_vjp",
     "detach",
+    "detect_anomaly",
     "from_inner",
     "grad",
     "hessian",

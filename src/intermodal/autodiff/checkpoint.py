@@ -2,20 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intermodal.autodiff import tape, trees
 from intermodal.autodiff.gradients import detach, node_of, require_grad
+from intermodal.autodiff.keeping import Keeper, Report
 from intermodal.autodiff.layer import tracked_place
 from intermodal.autodiff.nodes import Node, Tracked, is_recording, recording
 from intermodal.autodiff.rules import Derivative, Rule
 from intermodal.backend.contract import replayed_seeds
-from intermodal.errors import GradientError
+from intermodal.errors import GradientError, InvalidValueError
+from intermodal.ops.rules import Elementwise
 from intermodal.tensor import Tensor
 
-__all__ = ["segment"]
+if TYPE_CHECKING:
+    from intermodal.ops.table import Op
+
+__all__ = ["budget", "checkpointing", "detect_anomaly", "segment"]
+
+
+@contextmanager
+def checkpointing(strategy: str | Budget) -> Iterator[Report]:
+    """Record in a way that saves memory inside the block, and report what was kept and computed again.
+
+    Args:
+        strategy: ``"none"`` keeps what derivatives need; ``"balanced"`` computes the results of elementwise ops and of ops
+            that move elements again; ``budget(bytes)`` keeps at most so many bytes at once.
+
+    Example:
+        >>> import intermodal as im
+        >>> x = im.ones(1000).require_grad()
+        >>> with im.autodiff.checkpointing("balanced") as report:
+        ...     y = im.sum(im.exp(x * 2.0))
+        >>> grads = y.backward()
+        >>> report.peak, report.recomputations
+        (8000, 2)
+    """
+    if isinstance(strategy, Budget):
+        keeper = Keeper(limit=strategy.bytes)
+    elif strategy in ("none", "balanced"):
+        keeper = Keeper(_moves_memory if strategy == "balanced" else None)
+    else:
+        raise InvalidValueError(
+            f"checkpointing: {strategy!r} is no strategy. Use 'none', 'balanced', or im.autodiff.budget(bytes)."
+        )
+    with recording(keeper):
+        yield keeper.report
+
+
+class Budget(NamedTuple):
+    """The strategy that keeps at most so many bytes."""
+
+    bytes: int
+
+
+def budget(bytes: int) -> Budget:
+    """The strategy for `checkpointing` that keeps at most so many bytes for the backward pass at any time.
+
+    What does not fit is given up, the largest first that was not used for long, and computed again when it is needed.
+    """
+    if bytes <= 0:
+        raise InvalidValueError(f"budget: {bytes} bytes is no limit. Give a positive number.")
+    return Budget(bytes)
+
+
+def _moves_memory(row: Op) -> bool:
+    """Whether an op costs about as much as reading its operands: elementwise ops and movements."""
+    return row.movement or row.view is not None or type(row.infer) is Elementwise
+
+
+@contextmanager
+def detect_anomaly() -> Iterator[None]:
+    """Inside the block, note where each op was called; a derivative that turns NaN is then reported with that line.
+
+    It costs time for each op and each step back, so it is for finding faults.
+    """
+    with recording(Keeper(origins=True)):
+        yield
 
 
 def segment(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -12,10 +12,10 @@ from typing import Any
 from intermodal.autodiff import tape, trees
 from intermodal.autodiff.gradients import detach, node_of, require_grad
 from intermodal.autodiff.layer import tracked_place
-from intermodal.autodiff.nodes import Node, Tracked, recording
+from intermodal.autodiff.nodes import Node, Tracked, is_recording, recording
 from intermodal.autodiff.rules import derivative
 from intermodal.errors import ArgumentError, GradientError, ShapeError
-from intermodal.ops import creation as _c, manipulation as _m, reduction as _r
+from intermodal.ops import creation as _c, elementwise as _e, manipulation as _m, reduction as _r
 from intermodal.ops.table import TABLE
 from intermodal.tensor import Tensor
 
@@ -68,8 +68,9 @@ def value_and_grad(
         chosen = [variables[i] for i in numbers]
         deeper = _depends_on_more([value], chosen)
         found = _pulled([value], [_ones(value)], chosen, deeper=deeper)
-        value = value if deeper else detach(value)
-        return ((value, result[1]) if has_aux else value), tuple(found) if many else found[0]
+        if not deeper:
+            result = trees.map_leaves(detach, result)  # what is handed on with the value has no record either
+        return result, tuple(found) if many else found[0]
 
     return both
 
@@ -218,6 +219,8 @@ def _pulled(
 
 def _depends_on_more(values: list[Tensor], variables: list[Any]) -> bool:
     """Whether something outside this derivative may be differentiated by later: then the derivative itself is recorded."""
+    if not is_recording():
+        return False
     own = {p.node for x in trees.leaves(variables) if (p := node_of(x)) is not None}
     if any(n.derivative is not None for n in own):
         return True
@@ -236,6 +239,7 @@ def _inner_product(tree: Any, other: Any) -> Tensor | None:
     total: Tensor | None = None
     for x, y in zip(trees.leaves(tree), trees.leaves(other), strict=True):
         if x.dtype.is_floating or x.dtype.is_complex:
-            part = _r.sum(x * y)
+            # Of complex tensors the part that says how far a step in one's direction goes along the other.
+            part = _r.sum(x * y if not x.dtype.is_complex else _e.real(_e.conj(x) * y))
             total = part if total is None else total + part
     return total

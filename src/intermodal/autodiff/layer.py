@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from intermodal import dispatch, transfer, views
+from intermodal.autodiff.keeping import Keeper, origin
 from intermodal.autodiff.nodes import Node, Parent, Saved, Tracked, _recording
 from intermodal.autodiff.rules import Derivative, derivative
 from intermodal.backend import Backend, Layer, Native
@@ -21,7 +22,7 @@ from intermodal.ops.table import TABLE, Inferred, NotDifferentiable, Op, Spec
 from intermodal.places import layered, short_way, with_operators
 from intermodal.tensor import Place, Tensor
 
-__all__ = ["Autodiff", "tracked_place"]
+__all__ = ["Autodiff", "saved", "tracked_place"]
 
 
 class Autodiff(Layer):
@@ -40,15 +41,16 @@ class Autodiff(Layer):
             return dispatch.decompose(row, place, values, inferred)
         result = dispatch.run(row, place.plain, [_below(v) for v in values], inferred)
         parents = [_parent(v) for v in values]
-        if _recording.get() and any(parents):
-            result = _recorded(row, values, parents, inferred, result)
+        mode = _recording.get()
+        if mode is not False and any(parents):
+            result = _recorded(row, values, parents, inferred.attrs, result, mode)
         return result if row.view is None else views.join(_apart(result), values[0], (row, inferred.attrs))
 
     def move(self, x: Tensor, device: DeviceLike, copy: bool | None) -> Tensor:
         """The tensor elsewhere; its gradient comes back the same way."""
         moved = transfer.move(_below(x), device, copy)
         parent = _parent(x)
-        if parent is None or not _recording.get():
+        if parent is None or _recording.get() is False:
             return moved
         home = x.device
         derived = Derivative.of("to", lambda g: g.to(home))
@@ -88,23 +90,29 @@ def _parent(value: Any) -> Any:
     return None
 
 
-def _recorded(row: Op, values: list[Any], parents: list[Any], inferred: Inferred, result: Any) -> Any:
+def _recorded(row: Op, values: list[Any], parents: list[Any], attrs: Any, result: Any, mode: bool | Keeper) -> Any:
     """The results of an op, tracked, with the node that leads back to its operands."""
     results: Sequence[Tensor] = tuple(result) if row.multiple else (result,)
     if not any(_has_derivative(r._place.dtype) for r in results):
         return result
     derived = derivative(row)
     keep = derived.keep(tuple(p is not None for p in parents))
+    keeper = None if mode is True or mode is False else mode
+    save = saved if keeper is None else keeper.saved
     node = Node(
         derived,
         parents,
-        [_saved(v) if i in keep.operands else None for i, v in enumerate(values)],
-        {i: results[i]._data for i in keep.outputs},
+        [save(v) if i in keep.operands else None for i, v in enumerate(values)],
+        None,
         [_spec(v) for v in values] if keep.specs else None,
-        inferred.attrs,
+        attrs,
         [r.shape for r in results],
         [r._place for r in results],
     )
+    if keeper is not None:
+        node.recipe = keeper.recipe(row, values, attrs)
+        node.origin = origin() if keeper.origins else None
+    node.outputs = {i: results[i]._data if keeper is None else keeper.cell(node, i, results[i]._data) for i in keep.outputs}
     tracked = [
         Tensor(Tracked(r._data, node, i), tracked_place(r._place)) if _has_derivative(r._place.dtype) else r
         for i, r in enumerate(results)
@@ -118,14 +126,14 @@ def _has_derivative(dtype: DType) -> bool:
     return dtype.is_floating or dtype.is_complex
 
 
-def _saved(value: Any) -> Any:
+def saved(value: Any) -> Any:
     """What is kept of an operand: the array, not the tensor, which its user may write to."""
     if type(value) is Tensor:
         array, place = value._data, value._place
         if type(array) is not Tracked:
             return Saved(array, place)
         return array if array.node is not None else Saved(array.value, place.plain)
-    return [_saved(v) for v in value] if type(value) is list else value
+    return [saved(v) for v in value] if type(value) is list else value
 
 
 def _spec(value: Any) -> Any:
@@ -182,6 +190,13 @@ class _Short(dict[str, "tuple[Native, Place] | None"]):
         return found
 
 
+def _kept(name: str, arrays: Sequence[Any], plain: Place, out: Place, value: Any, keeper: Keeper) -> Any:
+    """A short way's result, recorded in a keeper's way, which needs tensors."""
+    tracked = tracked_place(plain)
+    values = [a if type(a) in plain.scalars else Tensor(a, tracked if type(a) is Tracked else plain) for a in arrays]
+    return _recorded(TABLE[name], values, [_parent(v) for v in values], {}, Tensor(value, out), keeper)._data
+
+
 def _unwrapping(native: Native) -> Native:
     def run(*arrays: Any) -> Any:
         return native(*(a.value if type(a) is Tracked else a for a in arrays))
@@ -197,8 +212,10 @@ def _one(derived: Derivative, native: Native, plain: Place, out: Place) -> Nativ
     def run(x: Any) -> Any:
         value = native(x.value)
         node = x.node
-        if node is None or not recording():
+        if node is None or (mode := recording()) is False:
             return Tracked(value, None)
+        if mode is not True:
+            return _kept(derived.name, (x,), plain, out, value, mode)
         made = Node(
             derived,
             (Parent(node, x.index),),
@@ -242,8 +259,10 @@ def _two(derived: Derivative, native: Native, plain: Place, out: Place) -> Nativ
         else:
             b, second = y, None
         value = native(a, b)
-        if (first is None and second is None) or not recording():
+        if (first is None and second is None) or (mode := recording()) is False:
             return Tracked(value, None)
+        if mode is not True:
+            return _kept(derived.name, (x, y), plain, out, value, mode)
         keeps_x, keeps_y, keeps_output, specs = keeps[first is not None, second is not None]
         made = Node(
             derived,

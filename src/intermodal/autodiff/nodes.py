@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from intermodal.autodiff.rules import Derivative
 
 if TYPE_CHECKING:
+    from intermodal.autodiff.keeping import Cell, Keeper, Recipe
     from intermodal.tensor import Place, Tensor
 
 __all__ = ["Node", "Parent", "Saved", "Tracked", "is_recording", "no_grad", "recording"]
 
 _number = itertools.count()
-_recording: ContextVar[bool] = ContextVar("intermodal_recording", default=True)
+# False: nothing is recorded. True: in the plain way. A keeper: in its way.
+_recording: ContextVar[bool | Keeper] = ContextVar("intermodal_recording", default=True)
 
 
 class Tracked:
@@ -53,6 +55,7 @@ class Node:
 
     __slots__ = (
         "attrs",
+        "cells",
         "derivative",
         "hooks",
         "id",
@@ -62,6 +65,7 @@ class Node:
         "outputs",
         "parents",
         "places",
+        "recipe",
         "shapes",
         "specs",
     )
@@ -88,6 +92,8 @@ class Node:
         self.places = places  # of the results, below the layer
         self.hooks: list[tuple[int, Callable[[Tensor], Tensor | None]]] | None = None
         self.keep = derived is None  # a leaf keeps its gradient
+        self.cells: dict[int, Cell] | None = None  # these two: of a node under a keeper alone
+        self.recipe: Recipe | None = None
         self.origin: str | None = None
 
     def __repr__(self) -> str:
@@ -103,7 +109,7 @@ class Node:
 
     def free(self) -> None:
         """Drop what was saved and the way to the operands."""
-        self.operands = self.outputs = self.specs = None
+        self.operands = self.outputs = self.specs = self.cells = self.recipe = None
         self.parents = ()
 
     def all_parents(self) -> Iterator[Parent]:
@@ -116,13 +122,13 @@ class Node:
 
 def is_recording() -> bool:
     """Whether ops on tracked tensors are recorded here."""
-    return _recording.get()
+    return _recording.get() is not False
 
 
 @contextmanager
-def recording(on: bool) -> Iterator[None]:
-    """Record, or do not, inside the block; for this thread or task alone."""
-    token = _recording.set(on)
+def recording(on: bool | Keeper) -> Iterator[None]:
+    """Record, or do not, inside the block; for this thread or task alone. True leaves a keeper that is there in charge."""
+    token = _recording.set(_recording.get() or True if on is True else on)
     try:
         yield
     finally:

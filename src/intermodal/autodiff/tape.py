@@ -10,8 +10,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
+from intermodal.autodiff.keeping import Cell, restored
 from intermodal.autodiff.layer import tracked_place
-from intermodal.autodiff.nodes import Node, Parent, Saved, Tracked, recording
+from intermodal.autodiff.nodes import Node, Parent, Tracked, recording
 from intermodal.autodiff.rules import Kind, Rule
 from intermodal.errors import GradientError
 from intermodal.ops import creation as _c, elementwise as _e, manipulation as _m, reduction as _r
@@ -57,10 +58,19 @@ def backward(
                     f"backward: the record of {node.name} was given up by an earlier backward pass. Pass retain_graph=True to all but the last one."
                 )
             for parent, gradient in _pull(node, gradients, create_graph):
-                arrive(parent, fit(gradient, parent))
+                gradient = fit(gradient, parent)
+                if node.origin is not None:
+                    _check_finite(node, gradients, gradient)
+                arrive(parent, gradient)
             if not (retain_graph or create_graph):
                 node.free()
     return found
+
+
+def _check_finite(node: Node, given: list[Tensor | None], gradient: Tensor) -> None:
+    """The first NaN that a derivative makes of numbers is reported with the line that computed the op."""
+    if bool(_r.any(_e.isnan(gradient))) and not any(bool(_r.any(_e.isnan(g))) for g in given if g is not None):
+        raise GradientError(f"backward: the derivative of {node.name} is NaN.{_origin(node)}")
 
 
 def _hooked(node: Node, index: int, gradient: Tensor | None) -> Tensor | None:
@@ -153,17 +163,18 @@ def _fetch(node: Node, kind: Kind, which: Any, create_graph: bool) -> Any:
     if kind is Kind.SPEC:
         return node.specs[which]
     if kind is Kind.OPERAND:
-        return _restore(node.operands[which], create_graph)
+        return _restore(node.operands[which], node.parents[which], create_graph)
     array, place = node.outputs[which], node.places[which]
+    array = array.get() if type(array) is Cell else array
     return Tensor(Tracked(array, node, which), tracked_place(place)) if create_graph else Tensor(array, place)
 
 
-def _restore(saved: Any, create_graph: bool) -> Any:
+def _restore(saved: Any, parent: Any, create_graph: bool) -> Any:
     """A saved operand as a tensor: in the layer if its own derivative is asked for, below it otherwise."""
-    kind = type(saved)
-    if kind is Tracked:
-        place = saved.node.places[saved.index]
-        return Tensor(saved, tracked_place(place)) if create_graph else Tensor(saved.value, place)
-    if kind is Saved:
-        return Tensor(saved.array, saved.place)
-    return [_restore(s, create_graph) for s in saved] if kind is list else saved
+    if type(saved) is list:
+        parents = parent or [None] * len(saved)
+        return [_restore(s, p, create_graph) for s, p in zip(saved, parents, strict=True)]
+    found = restored(saved)
+    if not create_graph or parent is None:
+        return found
+    return Tensor(Tracked(found._data, parent.node, parent.output), tracked_place(found._place))
