@@ -94,11 +94,7 @@ def contention(found: Mapping[str, Any], environment: Mapping[str, str], usable:
         "message": f"NumPy ({openblas} threads of OpenBLAS) and PyTorch ({found['torch']} threads of OpenMP) slow each other down "
         f"when a program alternates between them: the threads of {'each' if both else busy[0]} keep a core busy while they wait. "
         "Matrix products on 2 cores took, beside the sum of both alone, "
-        + (
-            "4.2 times as long (512 x 512) and 2.1 times (1024 x 1024)."
-            if both
-            else "1.1 times as long (512 x 512) and 1.5 times (1024 x 1024)."
-        ),
+        + ("3 to 4 times as long (512 x 512) and 2 times (1024 x 1024)." if both else "1.1 to 1.7 times as long."),
         "cure": _cure(environment),
     }
 
