@@ -31,8 +31,9 @@ QUICK = ("bool", "int64", "uint8", "float32", "bfloat16", "complex64", "float8_e
 """The dtypes of the quick run: one of each kind, one that is computed through another, one that NumPy only stores."""
 TURNED = ("int64", "float32")
 """The dtypes for which the quick run tries every memory layout; wrong calls are made with one of these."""
-REST = 500
-"""After how many calls the engine is asked to give back what it keeps: one that compiles keeps 1.5 MB for each."""
+REST = 20.0
+"""After how many seconds of the processor the engine is asked to give back what it keeps. One that compiles a function for each
+shape spends them on compiling: it makes a few hundred in that time, of 1 to 2 MB each."""
 
 
 def resolve(target: DeviceLike) -> Device:
@@ -77,7 +78,7 @@ def run(
     report = Report(str(target), backend_of(target.engine).name(target), seed, quick)
     rows = list(TABLE.values()) if ops is None else [_row(name) for name in ops if name != METHODS]
     chosen = [as_dtype(d) for d in dtypes] if dtypes is not None else [d for d in ALL if not quick or d.name in QUICK]
-    start, rested = time.perf_counter(), 0
+    start, rest = time.perf_counter(), _Rest(target)
     with np.errstate(all="ignore"):
         if ops is None or METHODS in ops:
             _check_contract(report, target, chosen)
@@ -85,13 +86,24 @@ def run(
         for i, row in enumerate(rows):
             if progress is not None:
                 progress(i, len(rows), row.qualified_name)
-            _check_row(report, row, chosen, target, layouts)
-            if report.total.calls >= rested + REST:
-                backend_of(target.engine).memory_cleanup(target)
-                rested = report.total.calls
+            _check_row(report, row, chosen, target, layouts, rest)
     report.ops = len(rows)
     report.seconds = time.perf_counter() - start
     return report
+
+
+class _Rest:
+    """Keeps the memory of an engine bounded during a run."""
+
+    def __init__(self, device: Device) -> None:
+        self.device = device
+        self.last = time.process_time()
+
+    def __call__(self) -> None:
+        """Clean up, if it is time to."""
+        if time.process_time() - self.last >= REST:
+            backend_of(self.device.engine).memory_cleanup(self.device)
+            self.last = time.process_time()
 
 
 def _row(name: str) -> Op:
@@ -111,7 +123,9 @@ def _check_contract(report: Report, device: Device, chosen: Sequence[DType]) -> 
             report.fail(METHODS, Failure(one.method, one.dtype, kind, wrong, one.call))
 
 
-def _check_row(report: Report, row: Op, chosen: Sequence[DType], device: Device, layouts: Sequence[str]) -> None:
+def _check_row(
+    report: Report, row: Op, chosen: Sequence[DType], device: Device, layouts: Sequence[str], rest: Callable[[], None]
+) -> None:
     if not has_sample(row):
         report.without_sample.append(row.name)
         message = f"no sample: its signature {row.signature} does not say what to call it with"
@@ -132,6 +146,7 @@ def _check_row(report: Report, row: Op, chosen: Sequence[DType], device: Device,
             if not (report.quick and sample.large):
                 outcome = _check_sample(report, row, dtype, index, sample, device, layouts)
                 found += [(dtype, index, sample, outcome)] if outcome is not None else []
+                rest()
     computed = [f for f in found if f[3].status != "unsupported"]
     owed = [f for f in found if f[3].owed]
     if not found and len(chosen) >= len(QUICK):  # of few dtypes the op may take none
