@@ -8,7 +8,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intermodal.autodiff import tape, trees
-from intermodal.autodiff.gradients import detach, node_of, require_grad
+from intermodal.autodiff.gradients import detach, node_of, require_grad, variable
 from intermodal.autodiff.keeping import Keeper, Report
 from intermodal.autodiff.layer import tracked_place
 from intermodal.autodiff.nodes import Node, Tracked, is_recording, recording
@@ -88,6 +88,7 @@ def segment(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, of which the backward pass keeps the arguments alone and computes the inside again.
 
     Random ops inside draw the same numbers both times. The function must not close over tracked tensors: pass them.
+    Where a derivative is itself to be differentiated, the inside that was computed again is kept for that.
 
     Example:
         >>> import intermodal as im
@@ -107,10 +108,10 @@ def segment(function: Callable[..., Any]) -> Callable[..., Any]:
         with recording(False), replayed_seeds(seeds):
             result = function(*args, **kwargs)
         outputs = [detach(x) for x in trees.leaves(result)]
-        kept = trees.map_leaves(detach, given)
+        kept = trees.map_leaves(lambda x: Tensor(x._data, x._place), given)  # not the user's own, who may write to them
 
         def again(gradients: Any) -> list[Tensor | None]:
-            return _derived_again(function, kept, parents, gradients, seeds)
+            return _derived_again(function, kept, gradients, seeds)
 
         node = Node(
             Derivative(f"segment {getattr(function, '__name__', 'function')}", [], joint=Rule(again, ()), multiple=True),
@@ -132,19 +133,33 @@ def segment(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _derived_again(
-    function: Callable[..., Any], kept: Any, parents: list[Any], gradients: tuple[Tensor, ...], seeds: list[int]
+    function: Callable[..., Any], kept: Any, gradients: tuple[Tensor, ...], seeds: list[int]
 ) -> list[Tensor | None]:
-    tracked = iter(parents)
-    variables = trees.map_leaves(lambda x: x if next(tracked) is None else require_grad(x), kept)
+    deeper = is_recording()  # then this derivative is itself differentiated, and its variables stay connected to their past
+    start = variable if deeper else require_grad
+    variables = trees.map_leaves(lambda x: x if node_of(x) is None else start(x), kept)
     args, kwargs = variables
     with recording(True), replayed_seeds(seeds):
         result = trees.leaves(function(*args, **kwargs))
     roots = [(p, g) for x, g in zip(result, gradients, strict=True) if (p := node_of(x)) is not None]
     own = [p for x in trees.leaves(variables) if (p := node_of(x)) is not None]
-    found = tape.backward(roots, own, retain_graph=False, create_graph=False)
-    strangers = [node for node, _ in found if node not in {p.node for p in own}]
-    if strangers:
+    if _reaches_further([p.node for p, _ in roots], {p.node for p in own}):
         raise GradientError(
             "segment: the function closes over a tracked tensor, whose gradient would be lost. Pass it as an argument."
         )
+    found = tape.backward(roots, own, retain_graph=False, create_graph=deeper)
     return [None if (p := node_of(x)) is None else found.get((p.node, p.output)) for x in trees.leaves(variables)]
+
+
+def _reaches_further(roots: list[Node], own: set[Node]) -> bool:
+    """Whether a computation depends on something that is older than its variables."""
+    first = min(node.id for node in own)
+    seen, stack = set(own), roots
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            if node.id < first:
+                return True
+            seen.add(node)
+            stack.extend(p.node for p in node.all_parents())
+    return False

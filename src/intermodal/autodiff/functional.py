@@ -10,13 +10,10 @@ from functools import wraps
 from typing import Any
 
 from intermodal.autodiff import tape, trees
-from intermodal.autodiff.gradients import detach, node_of, require_grad
-from intermodal.autodiff.layer import tracked_place
-from intermodal.autodiff.nodes import Node, Tracked, is_recording, recording
-from intermodal.autodiff.rules import derivative
-from intermodal.errors import ArgumentError, GradientError, ShapeError
+from intermodal.autodiff.gradients import check_seed, detach, node_of, require_grad, variable
+from intermodal.autodiff.nodes import is_recording, recording
+from intermodal.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from intermodal.ops import creation as _c, elementwise as _e, manipulation as _m, reduction as _r
-from intermodal.ops.table import TABLE
 from intermodal.tensor import Tensor
 
 __all__ = ["grad", "hessian", "hvp", "jvp", "value_and_grad", "vjp"]
@@ -65,12 +62,21 @@ def value_and_grad(
         if not isinstance(value, Tensor) or value.size != 1:
             shape = f"a tensor of shape {value.shape}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
             raise ShapeError(f"grad: the function returned {shape}; a gradient is of one number. Reduce it, or use im.vjp.")
+        if value.dtype.is_complex:
+            raise DTypeError(
+                f"grad: the function returned a {value.dtype} number, and complex numbers have no direction in which they grow. Return im.real or im.abs of it, or use im.vjp."
+            )
         chosen = [variables[i] for i in numbers]
         deeper = _depends_on_more([value], chosen)
         found = _pulled([value], [_ones(value)], chosen, deeper=deeper)
-        if not deeper:
-            result = trees.map_leaves(detach, result)  # what is handed on with the value has no record either
-        return result, tuple(found) if many else found[0]
+        value = value if deeper else detach(value)
+        answer = tuple(found) if many else found[0]
+        if not has_aux:
+            return value, answer
+        aux = result[1]
+        if not _depends_on_more(trees.leaves(aux), chosen):
+            aux = trees.map_leaves(detach, aux)
+        return (value, aux), answer
 
     return both
 
@@ -111,7 +117,8 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     value, pull = vjp(function, *primals)
     seeds = trees.map_leaves(lambda v: require_grad(_c.zeros_like(v)), value)
     pulled = pull(seeds)
-    inner = _inner_product(pulled, tuple(tangents))
+    with recording(True):
+        inner = _inner_product(pulled, tuple(tangents))
     if inner is None or node_of(inner) is None:
         return value, trees.map_leaves(_c.zeros_like, value)
     return value, _pulled([inner], [_ones(inner)], [seeds], deeper=_depends_on_more([inner], [seeds]))[0]
@@ -172,18 +179,7 @@ def hessian(function: Callable[..., Any], argnums: int = 0) -> Callable[..., Ten
 
 def _variables(tree: Any, what: str) -> Any:
     """The tree with its tensors as what is differentiated by; one that is tracked already stays connected to its past."""
-
-    def variable(x: Tensor) -> Tensor:
-        if not (x.dtype.is_floating or x.dtype.is_complex):
-            return x
-        past = node_of(x)
-        if past is None:
-            return require_grad(x)
-        place = x._place.plain
-        node = Node(derivative(TABLE["positive"]), (past,), (None,), None, None, None, (x.shape,), (place,))
-        return Tensor(Tracked(x._data.value, node), tracked_place(place))
-
-    made = trees.map_leaves(variable, tree)
+    made = trees.map_leaves(lambda x: variable(x) if x.dtype.is_inexact else x, tree)
     if not any(node_of(x) is not None for x in trees.leaves(made)):
         raise GradientError(f"grad: {what} has no floating-point tensor to differentiate by. Make one with im.asarray(...).")
     return made
@@ -203,8 +199,7 @@ def _pulled(
     for v, g in zip(values, gradients, strict=True):
         parent = node_of(v)
         if parent is not None:
-            if g.shape != v.shape:
-                raise ShapeError(f"vjp: a gradient has shape {g.shape}, its result {v.shape}. Give one of the result's shape.")
+            check_seed(g, v, "vjp")
             roots.append((parent, g))
     wanted = [p for x in trees.leaves(variables) if (p := node_of(x)) is not None]
     found = tape.backward(roots, wanted, retain_graph=retain or deeper, create_graph=deeper) if roots else {}

@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator
 from intermodal.autodiff import tape
 from intermodal.autodiff.layer import tracked_place
 from intermodal.autodiff.nodes import Node, Parent, Tracked
-from intermodal.errors import DTypeError, GradientError, ShapeError
+from intermodal.autodiff.rules import derivative
+from intermodal.errors import DeviceError, DTypeError, GradientError, ShapeError
 from intermodal.ops import creation as _c
+from intermodal.ops.table import TABLE
 from intermodal.tensor import Tensor
 
 __all__ = [
     "Gradients",
     "backward",
+    "check_seed",
     "detach",
     "from_inner",
     "inner",
@@ -22,6 +25,7 @@ __all__ = [
     "register_hook",
     "require_grad",
     "retain_grad",
+    "variable",
 ]
 
 
@@ -114,6 +118,16 @@ def require_grad(x: Tensor) -> Tensor:
     return Tensor(Tracked(x._data, leaf), tracked_place(place))
 
 
+def variable(x: Tensor) -> Tensor:
+    """The same value to differentiate by, inside a program that may differentiate too: a tracked one stays connected to its past."""
+    past = node_of(x)
+    if past is None:
+        return require_grad(x)
+    place = x._place.plain
+    node = Node(derivative(TABLE["positive"]), (past,), (None,), None, None, None, (x.shape,), (place,))
+    return Tensor(Tracked(x._data.value, node), tracked_place(place))
+
+
 def detach(x: Tensor) -> Tensor:
     """The same value, not tracked."""
     array = x._data
@@ -136,12 +150,26 @@ def backward(x: Tensor, gradient: Tensor | None, retain_graph: bool, create_grap
             "backward: this tensor was not computed from a tracked one. Call require_grad() on what to differentiate by, and compute outside im.no_grad()."
         )
     if gradient is None:
+        if x.dtype.is_complex:
+            raise DTypeError(
+                f"backward: the tensor is {x.dtype}, and complex numbers have no direction in which they grow. Differentiate im.real or im.abs of it, or give a gradient."
+            )
         gradient = _c.ones(x.shape, dtype=x.dtype, device=x.device)
-    elif gradient.shape != x.shape:
-        raise ShapeError(
-            f"backward: the gradient has shape {gradient.shape}, the tensor {x.shape}. Give one of the tensor's shape."
-        )
+    else:
+        check_seed(gradient, x, "backward")
     return Gradients(tape.backward([(parent, gradient)], None, retain_graph=retain_graph, create_graph=create_graph))
+
+
+def check_seed(gradient: Tensor, x: Tensor, what: str) -> None:
+    """Refuse a gradient that cannot be one of this tensor; its dtype is brought to the tensor's by the tape."""
+    if gradient.shape != x.shape:
+        raise ShapeError(
+            f"{what}: the gradient has shape {gradient.shape}, the tensor {x.shape}. Give one of the tensor's shape."
+        )
+    if gradient.device != x.device:
+        raise DeviceError(
+            f"{what}: the gradient is on {gradient.device}, the tensor on {x.device}. Move it with gradient.to({str(x.device)!r})."
+        )
 
 
 def retain_grad(x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import _GeneratorContextManager, contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -135,7 +135,7 @@ def recording(on: bool | Keeper) -> Iterator[None]:
         _recording.reset(token)
 
 
-def no_grad() -> Any:
+def no_grad() -> _GeneratorContextManager[None]:
     """A block, or a decorator of a function, in which nothing is recorded.
 
     Example:

@@ -42,7 +42,7 @@ def backward(
 
     with recording(create_graph):
         for root, seed in roots:
-            arrive(root, seed)
+            arrive(root, fit(seed, root))
         while heap:
             _, node = heappop(heap)
             gradients = arrived.pop(node)
