@@ -61,6 +61,12 @@ EXAMPLES: Final[dict[str, Program]] = {
         Step("pow", V(0), 0.5),
         Step("pow", V(0), -0.5),
     ),
+    "a remainder is exact where the quotient overflows": Program(
+        Step("source", array([-1.7976931348623157e308, 1.7976931348623157e308, 2.5, inf], "float64"), "plain"),
+        Step("operator.mod", V(0), -0.5),
+        Step("remainder", V(0), 2.2250738585072014e-308),
+        Step("floor_divide", V(0), -0.5),
+    ),
     "unsigned integers are rounded to tens": Program(
         Step("source", array([4, 15, 25, 2**64 - 1], "uint64"), "reversed"),
         Step("round", V(0), decimals=-1),

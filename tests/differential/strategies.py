@@ -62,6 +62,8 @@ INDEXED: Final = (
     "offset",
 )
 """Parameters whose numbers have a meaning of their own, so that no earlier value takes their place."""
+KEEPING: Final = tuple(layout for layout in LAYOUTS if layout != "broadcast")
+"""The layouts that keep all elements; broadcast data is its first row again and again."""
 CONDITIONED: Final = ("factorization",)
 """Families whose results are determined for well-conditioned matrices only: they get the kit's."""
 
@@ -159,11 +161,11 @@ class Drawing:
         pool = _pool(dtype, wild=self.chance(3))
         start, stride = self.below(len(pool)), 1 + self.below(3)
         n = int(np.prod(shape))
-        return self.given(array([pool[(start + stride * i) % len(pool)] for i in range(n)], dtype).reshape(shape))
+        return self.given(array([pool[(start + stride * i) % len(pool)] for i in range(n)], dtype).reshape(shape), tuple(LAYOUTS))
 
-    def given(self, data: HostArray) -> V:
+    def given(self, data: HostArray, layouts: Sequence[str] = KEEPING) -> V:
         data = np.asarray(data)
-        layout = self.pick(tuple(LAYOUTS)) if self.chance(2) else "plain"
+        layout = self.pick(layouts) if self.chance(2) else "plain"
         # The other byte order is refused, on every engine.
         return (self.attempt(Step("source", data, layout)) or self.attempt(Step("source", data, "plain")))[0]
 

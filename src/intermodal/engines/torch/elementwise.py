@@ -169,8 +169,9 @@ def floor_divide(x1: Any, x2: Any) -> Any:
     if not x1.dtype.is_floating_point:
         return _divide_integers(x1, x2)
     # PyTorch gives NaN where the quotient is infinite or an infinite divisor leaves -0 or -1; the standard rounds the quotient.
-    odd = torch.isinf(x1) | torch.isinf(x2)
-    return torch.where(odd, torch.floor(torch.divide(x1, x2)), torch.floor_divide(x1, x2))
+    quotient = torch.divide(x1, x2)
+    odd = torch.isinf(x1) | torch.isinf(x2) | torch.isinf(quotient)
+    return torch.where(odd, torch.floor(quotient), torch.floor_divide(x1, x2))
 
 
 def _divide_integers(x1: Any, x2: Any) -> Any:
@@ -182,9 +183,20 @@ def _divide_integers(x1: Any, x2: Any) -> Any:
 @lifting
 def remainder(x1: Any, x2: Any) -> Any:
     if x1.dtype.is_floating_point:
-        result = torch.remainder(x1, x2)
+        result = torch.remainder(_nearer(x1, x2), x2)
         return torch.where(result == 0, torch.copysign(result, x2), result)  # a zero has the divisor's sign
     return torch.where(x2 == 0, 0, torch.remainder(x1, torch.where(x2 == 0, 1, x2)))  # likewise
+
+
+def _nearer(x1: Any, x2: Any) -> Any:
+    """The dividend without large multiples of the divisor: where the quotient overflows, PyTorch's remainder is NaN."""
+    if not torch.isinf(torch.divide(x1, x2)).any():
+        return x1
+    step = 2.0**512 if x1.dtype is torch.float64 else 2.0**64  # a power of 2 is exact; an infinite divisor leaves the dividend
+    once = x2 * step
+    for multiple in (once * step * step, once * step, once):
+        x1 = torch.where(torch.isinf(x1) | (x2 == 0), x1, torch.fmod(x1, multiple))
+    return x1
 
 
 @native
