@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from intermodal.errors import InvalidValueError, ShapeError
 from intermodal.ops import rules
-from intermodal.ops.precision import narrow, wide
 from intermodal.ops.rules import FLOAT, REAL, elementwise
 from intermodal.ops.table import Inferred, Spec, op, public_names
 
@@ -20,9 +19,10 @@ if TYPE_CHECKING:
 
 _SELU_ALPHA = 1.6732632423543772848170429916717  # the fixed point of mean 0 and variance 1 (Klambauer et al., 2017)
 _SELU_SCALE = 1.0507009873554804934193349852946
+_TANH_SCALE = 2 * math.sqrt(2 / math.pi)  # of the approximate gelu, twice what stands before its tanh
 
 
-@op(infer=elementwise(REAL), namespace="nn")
+@op(infer=elementwise(REAL), namespace="nn", vjp={"x": lambda g, out: where(greater(out, 0), g, 0)})
 def relu(x: Tensor, /) -> Tensor:
     """The number where it is positive, else 0; NaN stays NaN.
 
@@ -34,13 +34,24 @@ def relu(x: Tensor, /) -> Tensor:
     return maximum(x, 0)
 
 
-@op(infer=elementwise(REAL), namespace="nn")
+def _between(out: Tensor, low: float, high: float) -> Tensor:
+    """Where a number was not held by a bound. At a bound the slope is that of the level part, 0, as that of `relu` at 0."""
+    return logical_and(greater(out, low), less(out, high))
+
+
+@op(infer=elementwise(REAL), namespace="nn", vjp={"x": lambda g, out: where(_between(out, 0, 6), g, 0)})
 def relu6(x: Tensor, /) -> Tensor:
     """The number held between 0 and 6."""
     return clip(x, 0, 6)
 
 
-@op(infer=elementwise(FLOAT), namespace="nn")
+def _leaky_by_x(g: Tensor, x: Tensor, negative_slope: float) -> Tensor:
+    if 0.0 < negative_slope <= 1.0:
+        return g * clip(ceil(x), negative_slope, 1.0)  # the same slopes, without a mask: they are slow
+    return where(greater(x, 0.0), g, g * negative_slope)
+
+
+@op(infer=elementwise(FLOAT), namespace="nn", vjp={"x": _leaky_by_x})
 def leaky_relu(x: Tensor, /, *, negative_slope: float = 0.01) -> Tensor:
     """The number where it is positive, else a fraction of it."""
     return where(greater(x, 0.0), x, multiply(x, negative_slope))
@@ -56,21 +67,42 @@ def _infer_prelu(x: Spec, weight: Spec) -> Inferred:
     return Inferred((Spec(x.shape, dtype),), {}, dtype)
 
 
-@op(infer=_infer_prelu, namespace="nn")
+def _per_channel(weight: Tensor, ndim: int) -> Tensor:
+    return reshape(weight, () if weight.size == 1 else (1, -1, *(1,) * (ndim - 2)))
+
+
+def _prelu_by_x(g: Tensor, x: Tensor, weight: Tensor) -> Tensor:
+    return where(greater(x, 0.0), g, g * _per_channel(weight, x.ndim))
+
+
+def _prelu_by_weight(g: Tensor, x: Tensor, weight_spec: Spec) -> Tensor:
+    axes = None if weight_spec.size == 1 else tuple(i for i in range(x.ndim) if i != 1)
+    return reshape(sum(g * minimum(x, 0.0), axis=axes), weight_spec.shape)
+
+
+@op(infer=_infer_prelu, namespace="nn", vjp={"x": _prelu_by_x, "weight": _prelu_by_weight})
 def prelu(x: Tensor, /, weight: Tensor) -> Tensor:
     """The number where it is positive, else a learned fraction of it: one for all, or one for each channel (axis 1)."""
-    slope = reshape(weight, () if weight.size == 1 else (1, -1, *(1,) * (x.ndim - 2)))
-    return where(greater(x, 0.0), x, multiply(x, slope))
+    return where(greater(x, 0.0), x, multiply(x, _per_channel(weight, x.ndim)))
 
 
-@op(infer=elementwise(FLOAT), namespace="nn")
+def _elu_by_x(g: Tensor, x: Tensor, alpha: float) -> Tensor:
+    slope = exp(minimum(x, 0.0))
+    return g * (slope if alpha == 1.0 else where(greater(x, 0.0), 1.0, slope * alpha))
+
+
+@op(infer=elementwise(FLOAT), namespace="nn", vjp={"x": _elu_by_x})
 def elu(x: Tensor, /, *, alpha: float = 1.0) -> Tensor:
     """The number where it is positive, else alpha * (exp(x) - 1)."""
     positive = greater(x, 0.0)
     return where(positive, x, multiply(expm1(where(positive, 0.0, x)), alpha))
 
 
-@op(infer=elementwise(FLOAT), namespace="nn")
+def _selu_by_x(g: Tensor, out: Tensor) -> Tensor:
+    return g * where(greater(out, 0.0), _SELU_SCALE, out + _SELU_SCALE * _SELU_ALPHA)
+
+
+@op(infer=elementwise(FLOAT), namespace="nn", vjp={"x": _selu_by_x})
 def selu(x: Tensor, /) -> Tensor:
     """A scaled `elu` whose constants keep mean 0 and variance 1 from layer to layer."""
     return multiply(elu(x, alpha=_SELU_ALPHA), _SELU_SCALE)
@@ -81,7 +113,20 @@ def _infer_gelu(x: Spec, *, approximate: str) -> Inferred:
     return Inferred((x,), {"approximate": rules.one_of(approximate, "approximate", ("none", "tanh"))})
 
 
-@op(infer=_infer_gelu, namespace="nn")
+def _gelu_by_x(g: Tensor, x: Tensor, approximate: str) -> Tensor:
+    x = wide(x)
+    if approximate == "tanh":
+        # (1 + tanh(u)) / 2 is sigmoid(2 u). Beyond 16 the slope is 0 or 1; the cube of a large x would overflow there.
+        x = clip(x, -16.0, 16.0)
+        squared = x * x
+        share = sigmoid(x * (squared * (0.044715 * _TANH_SCALE) + _TANH_SCALE))
+        bend = x * (squared * (3 * 0.044715 * _TANH_SCALE) + _TANH_SCALE)
+        return g * (share * ((1.0 - share) * bend + 1.0))
+    z = x * -math.sqrt(0.5)
+    return (g * 0.5) * (erfc(z) - z * exp(math.log(2 / math.sqrt(math.pi)) - z * z))
+
+
+@op(infer=_infer_gelu, namespace="nn", vjp={"x": _gelu_by_x})
 def gelu(x: Tensor, /, *, approximate: str = "none") -> Tensor:
     """The number times the share of a normal distribution that lies below it.
 
@@ -95,7 +140,7 @@ def gelu(x: Tensor, /, *, approximate: str = "none") -> Tensor:
     return multiply(multiply(x, 0.5), erfc(multiply(x, -math.sqrt(0.5))))
 
 
-@op(infer=elementwise(FLOAT), namespace="nn")
+@op(infer=elementwise(FLOAT), namespace="nn", vjp={"x": lambda g, out: g * (out * (1.0 - out))})
 def sigmoid(x: Tensor, /) -> Tensor:
     """The logistic function, 1 / (1 + exp(-x)).
 
@@ -109,25 +154,36 @@ def sigmoid(x: Tensor, /) -> Tensor:
     return divide(where(below, small, 1.0), add(small, 1.0))
 
 
-@op(infer=elementwise(FLOAT), namespace="nn")
+@op(infer=elementwise(FLOAT), namespace="nn", vjp={"x": lambda g, out: -g * expm1(out)})
 def log_sigmoid(x: Tensor, /) -> Tensor:
     """The logarithm of `sigmoid`, exact where the sigmoid itself would round to 0 or 1."""
     return negative(softplus(negative(x)))
 
 
-@op(infer=elementwise(FLOAT), namespace="nn")
+@op(infer=elementwise(FLOAT), namespace="nn", vjp={"x": lambda g, out, alpha: where(_between(out, 0.0, 1.0), g * alpha, 0.0)})
 def hard_sigmoid(x: Tensor, /, *, alpha: float = 1 / 6, beta: float = 0.5) -> Tensor:
     """The line alpha * x + beta, held between 0 and 1."""
     return clip(add(multiply(x, alpha), beta), 0.0, 1.0)
 
 
-@op(infer=elementwise(FLOAT), namespace="nn")
+def _silu_by_x(g: Tensor, x: Tensor) -> Tensor:
+    x = wide(x)
+    share = sigmoid(x)
+    return g * (share * ((1.0 - share) * x + 1.0))
+
+
+@op(infer=elementwise(FLOAT), namespace="nn", vjp={"x": _silu_by_x})
 def silu(x: Tensor, /) -> Tensor:
     """The number times its `sigmoid`, also called swish."""
     return multiply(x, sigmoid(x))
 
 
-@op(infer=elementwise(FLOAT), namespace="nn")
+def _hard_swish_by_x(g: Tensor, x: Tensor) -> Tensor:
+    slope = x * (1 / 3) + 0.5  # -0.5 and 1.5 at the bounds, where the slope is that of the lines beyond them
+    return where(less_equal(x, -3.0), 0.0, where(greater_equal(x, 3.0), g, g * slope))
+
+
+@op(infer=elementwise(FLOAT), namespace="nn", vjp={"x": _hard_swish_by_x})
 def hard_swish(x: Tensor, /) -> Tensor:
     """The number times its `hard_sigmoid`."""
     return multiply(x, hard_sigmoid(x))
@@ -140,7 +196,7 @@ def _infer_softplus(x: Spec, *, beta: float) -> Inferred:
     return Inferred((x,), {"beta": float(beta)})
 
 
-@op(infer=_infer_softplus, namespace="nn")
+@op(infer=_infer_softplus, namespace="nn", vjp={"x": lambda g, x, beta: g * sigmoid(x if beta == 1.0 else x * beta)})
 def softplus(x: Tensor, /, *, beta: float = 1.0) -> Tensor:
     """log(1 + exp(beta * x)) / beta, a smooth `relu`."""
     z = x if beta == 1.0 else multiply(x, beta)
@@ -151,13 +207,19 @@ def softplus(x: Tensor, /, *, beta: float = 1.0) -> Tensor:
     )  # the line itself is not scaled: that would overflow
 
 
-@op(infer=elementwise(FLOAT), namespace="nn")
+def _mish_by_x(g: Tensor, x: Tensor) -> Tensor:
+    x = wide(x)
+    share = tanh(softplus(x))
+    return g * ((1.0 - share * share) * (x * sigmoid(x)) + share)
+
+
+@op(infer=elementwise(FLOAT), namespace="nn", vjp={"x": _mish_by_x})
 def mish(x: Tensor, /) -> Tensor:
     """The number times tanh of its `softplus`."""
     return multiply(x, tanh(softplus(x)))
 
 
-@op(infer=elementwise(FLOAT), namespace="nn")
+@op(infer=elementwise(FLOAT), namespace="nn", vjp={"x": lambda g, x: g / square(abs(x) + 1.0)})
 def softsign(x: Tensor, /) -> Tensor:
     """X / (1 + abs(x))."""
     return divide(x, add(abs(x), 1.0))
@@ -171,7 +233,14 @@ def _infer_glu(x: Spec, *, axis: int) -> Inferred:
     return Inferred((Spec(tuple(n // 2 if i == along else n for i, n in enumerate(x.shape)), x.dtype),), {"axis": along})
 
 
-@op(infer=_infer_glu, namespace="nn")
+def _glu_by_x(g: Tensor, x: Tensor, axis: int) -> Tensor:
+    value, gate = split(x, 2, axis=axis)
+    share = sigmoid(gate)
+    by_value = g * share
+    return concat([by_value, by_value * (1.0 - share) * value], axis=axis)
+
+
+@op(infer=_infer_glu, namespace="nn", vjp={"x": _glu_by_x})
 def glu(x: Tensor, /, *, axis: int = -1) -> Tensor:
     """The first half along an axis times the `sigmoid` of the second."""
     value, gate = split(x, 2, axis=axis)
@@ -192,7 +261,12 @@ def _shifted(x: Tensor, axis: int) -> tuple[Tensor, Any, Any]:
     return shifted, powers, where(equal(total, 0.0), 1.0, total)
 
 
-@op(infer=_infer_along_axis, namespace="nn")
+def _softmax_by_x(g: Tensor, out: Tensor, axis: int) -> Tensor:
+    out = wide(out)
+    return out * (g - sum(g * out, axis=axis, keepdims=True))
+
+
+@op(infer=_infer_along_axis, namespace="nn", vjp={"x": _softmax_by_x})
 def softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
     """Exponentials along an axis, divided by their sum. A line of nothing but -inf gives zeros, as a fully masked one should.
 
@@ -208,7 +282,12 @@ def softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
     return narrow(divide(powers, total), x.dtype)
 
 
-@op(infer=_infer_along_axis, namespace="nn")
+def _log_softmax_by_x(g: Tensor, out: Tensor, axis: int) -> Tensor:
+    g = wide(g)
+    return g - exp(wide(out)) * sum(g, axis=axis, keepdims=True)
+
+
+@op(infer=_infer_along_axis, namespace="nn", vjp={"x": _log_softmax_by_x})
 def log_softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
     """The logarithm of `softmax`, exact where the softmax itself would round to 0."""
     if x.shape[axis] == 0:
@@ -217,7 +296,7 @@ def log_softmax(x: Tensor, /, *, axis: int = -1) -> Tensor:
     return narrow(subtract(shifted, log(total)), x.dtype)
 
 
-@op(infer=_infer_along_axis, namespace="nn")
+@op(infer=_infer_along_axis, namespace="nn", vjp={"x": lambda g, out, axis: -_softmax_by_x(g, out, axis)})
 def softmin(x: Tensor, /, *, axis: int = -1) -> Tensor:
     """`softmax` of the negative: the smallest number weighs most."""
     return softmax(negative(x), axis=axis)
@@ -226,6 +305,7 @@ def softmin(x: Tensor, /, *, axis: int = -1) -> Tensor:
 from intermodal.ops.elementwise import (  # families use each other; bodies look names up when they run
     abs,
     add,
+    ceil,
     clip,
     divide,
     equal,
@@ -233,17 +313,23 @@ from intermodal.ops.elementwise import (  # families use each other; bodies look
     exp,
     expm1,
     greater,
+    greater_equal,
     less,
+    less_equal,
     log,
     log1p,
+    logical_and,
     maximum,
+    minimum,
     multiply,
     negative,
+    square,
     subtract,
     tanh,
     where,
 )
-from intermodal.ops.manipulation import reshape, split
+from intermodal.ops.manipulation import concat, reshape, split
+from intermodal.ops.precision import narrow, wide
 from intermodal.ops.reduction import max, sum
 
 if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
