@@ -9,6 +9,7 @@ from intermodal import config, dtypes
 from intermodal.dtypes import DType, DTypeLike, Scalar
 from intermodal.errors import DTypeError, InvalidValueError, ShapeError
 from intermodal.ops import rules
+from intermodal.ops.derivatives import CONSTANT
 from intermodal.ops.rules import ANY
 from intermodal.ops.table import Inferred, Shape, Spec, op, primitive, public_names
 
@@ -54,7 +55,7 @@ def _infer_full(*, shape: object, fill_value: object, dtype: DTypeLike | None, d
     )
 
 
-@primitive(infer=_infer_full, movement=True)
+@primitive(infer=_infer_full, movement=True, vjp=CONSTANT)
 def full(
     shape: int | Sequence[int],
     fill_value: bool | complex,
@@ -72,13 +73,13 @@ def full(
     """
 
 
-@op(movement=True)
+@op(movement=True, vjp=CONSTANT)
 def zeros(shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """A tensor of zeros."""
     return full(shape, 0, dtype=config.default_float.get() if dtype is None else dtype, device=device)
 
 
-@op(movement=True)
+@op(movement=True, vjp=CONSTANT)
 def ones(shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """A tensor of ones."""
     return full(shape, 1, dtype=config.default_float.get() if dtype is None else dtype, device=device)
@@ -90,7 +91,7 @@ def _infer_empty(*, shape: object, dtype: DTypeLike | None, device: Device) -> I
     return Inferred((Spec(sizes, chosen),), {"shape": sizes, "dtype": chosen, "device": device})
 
 
-@op(infer=_infer_empty, movement=True)
+@op(infer=_infer_empty, movement=True, vjp=CONSTANT)
 def empty(shape: int | Sequence[int], *, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """A tensor whose elements are not set yet."""
     return full(shape, 0, dtype=dtype, device=device)
@@ -143,7 +144,7 @@ def _infer_arange(*, start: object, stop: object, step: object, dtype: DTypeLike
     return Inferred((Spec((n,), chosen),), {"start": first, "stop": last, "step": by, "dtype": chosen, "device": device})
 
 
-@primitive(infer=_infer_arange)
+@primitive(infer=_infer_arange, vjp=CONSTANT)
 def arange(
     start: float,
     /,
@@ -176,7 +177,7 @@ def _infer_linspace(
     )
 
 
-@op(infer=_infer_linspace)
+@op(infer=_infer_linspace, vjp=CONSTANT)
 def linspace(
     start: complex,
     stop: complex,
@@ -210,7 +211,7 @@ def _infer_eye(*, n_rows: object, n_cols: object, k: int, dtype: DTypeLike | Non
     )
 
 
-@op(infer=_infer_eye, movement=True)
+@op(infer=_infer_eye, movement=True, vjp=CONSTANT)
 def eye(
     n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DTypeLike | None = None, device: DeviceLike | None = None
 ) -> Tensor:
@@ -243,13 +244,21 @@ def _zero_of(dtype: DType) -> Scalar:
     return rules.as_scalar(0, dtype)
 
 
-@op(infer=_infer_triangle, movement=True)
+def _lower(g: Tensor, k: int) -> Tensor:
+    return tril(g, k=k)
+
+
+@op(infer=_infer_triangle, movement=True, vjp={"x": _lower})
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The lower triangles: zeros above the k-th diagonal."""
     return where(less_equal(_diagonal_offset(x), _held(k, *x.shape[-2:])), x, _zero_of(x.dtype))
 
 
-@op(infer=_infer_triangle, movement=True)
+def _upper(g: Tensor, k: int) -> Tensor:
+    return triu(g, k=k)
+
+
+@op(infer=_infer_triangle, movement=True, vjp={"x": _upper})
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
     """The upper triangles: zeros below the k-th diagonal."""
     return where(greater_equal(_diagonal_offset(x), _held(k, *x.shape[-2:])), x, _zero_of(x.dtype))

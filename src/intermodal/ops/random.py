@@ -15,6 +15,7 @@ from intermodal import config, dtypes
 from intermodal.dtypes import DType, DTypeLike
 from intermodal.errors import InvalidValueError, ShapeError
 from intermodal.ops import rules
+from intermodal.ops.derivatives import CONSTANT, DISCRETE
 from intermodal.ops.rules import FLOAT, INTEGER
 from intermodal.ops.table import Infer, Inferred, Spec, op, primitive, public_names
 
@@ -95,7 +96,7 @@ def last_before(high: float, low: float, dtype: DType) -> float:
     return float(np.nextafter(kind(high), kind(low)))
 
 
-@op(infer=_infer_uniform, namespace="random")
+@op(infer=_infer_uniform, namespace="random", vjp=CONSTANT)
 def uniform(
     shape: int | Sequence[int],
     *,
@@ -122,7 +123,7 @@ def uniform(
     return minimum(add(multiply(unit, high - low), low), last_before(high, low, chosen))  # rounding may reach high
 
 
-@op(infer=continuous(std=0.0), namespace="random")
+@op(infer=continuous(std=0.0), namespace="random", vjp=CONSTANT)
 def normal(
     shape: int | Sequence[int],
     *,
@@ -153,7 +154,7 @@ def _wide(dtype: DType) -> DType:
     return dtypes.promote(dtype, dtypes.float32)
 
 
-@op(infer=continuous(scale=0.0), namespace="random")
+@op(infer=continuous(scale=0.0), namespace="random", vjp=CONSTANT)
 def exponential(
     shape: int | Sequence[int],
     *,
@@ -168,7 +169,7 @@ def exponential(
     return astype(multiply(log1p(negative(u)), -scale), chosen, copy=False)
 
 
-@op(infer=continuous(scale=0.0), namespace="random")
+@op(infer=continuous(scale=0.0), namespace="random", vjp=CONSTANT)
 def gumbel(
     shape: int | Sequence[int],
     *,
@@ -192,7 +193,7 @@ def _infer_bernoulli(*, shape: object, p: object, device: Device, seed: object) 
     return Inferred((Spec(sizes, dtypes.bool_),), attrs)
 
 
-@op(infer=_infer_bernoulli, namespace="random")
+@op(infer=_infer_bernoulli, namespace="random", vjp=CONSTANT)
 def bernoulli(shape: int | Sequence[int], *, p: float, device: DeviceLike | None = None, seed: int | None = None) -> Tensor:
     """True with the probability p, else False."""
     return less(randint(shape, low=0, high=2**53, device=device, seed=seed), math.ceil(p * 2**53))
@@ -208,7 +209,7 @@ def _infer_randint(*, shape: object, low: object, high: object, dtype: DTypeLike
     return _drawn(shape, chosen, device, seed, low=first, high=last)
 
 
-@primitive(infer=_infer_randint, namespace="random")
+@primitive(infer=_infer_randint, namespace="random", vjp=CONSTANT)
 def randint(
     shape: int | Sequence[int],
     *,
@@ -233,7 +234,7 @@ def _infer_permutation(*, n: object, device: Device, seed: object) -> Inferred:
     return Inferred((Spec((count,), dtypes.int64),), {"n": count, "device": device, "seed": check_seed(seed)})
 
 
-@op(infer=_infer_permutation, namespace="random")
+@op(infer=_infer_permutation, namespace="random", vjp=CONSTANT)
 def permutation(n: int, *, device: DeviceLike | None = None, seed: int | None = None) -> Tensor:
     """The integers from 0 to n - 1 in random order, every order equally likely."""
     # Two of n keys of 62 bits are equal with a probability below n**2 / 2**63, and the sort settles that without harm.
@@ -272,7 +273,7 @@ def _infer_categorical(logits: Spec, *, axis: int, seed: object) -> Inferred:
     return Inferred((out,), {"axis": along, "seed": check_seed(seed)})
 
 
-@op(infer=_infer_categorical, namespace="random")
+@op(infer=_infer_categorical, namespace="random", vjp=DISCRETE)
 def categorical(logits: Tensor, /, *, axis: int = -1, seed: int | None = None) -> Tensor:
     """The index of one class for each line along an axis, drawn from the softmax of its logits."""
     wide = astype(logits, _wide(logits.dtype), copy=False)
@@ -287,14 +288,11 @@ def _infer_dropout(x: Spec, *, rate: object, seed: object) -> Inferred:
 @op(infer=_infer_dropout, namespace="random")
 def dropout(x: Tensor, /, *, rate: float, seed: int | None = None) -> Tensor:
     """Each element set to zero with the probability ``rate``; the others grow so that the mean stays."""
-    if rate == 1.0:
-        return zeros_like(x)
     kept = bernoulli(x.shape, p=1.0 - rate, device=x.device, seed=seed)
-    return where(kept, multiply(x, 1.0 / (1.0 - rate)), 0.0)
+    return where(kept, multiply(x, 1.0 / (1.0 - rate) if rate < 1.0 else 0.0), 0.0)
 
 
-from intermodal.ops.creation import zeros_like  # families use each other; bodies look names up when they run
-from intermodal.ops.elementwise import (
+from intermodal.ops.elementwise import (  # families use each other; bodies look names up when they run
     add,
     cos,
     less,

@@ -132,7 +132,11 @@ def _infer_sliding_window(x: Spec, *, axis: int, size: int, step: int, dilation:
     return Inferred((Spec(shape, x.dtype),), {"axis": along, "size": size, "step": step, "dilation": dilation})
 
 
-@op(infer=_infer_sliding_window, namespace="nn", movement=True)
+def _windows_back(g: Tensor, x_spec: Spec, axis: int, step: int, dilation: int) -> Tensor:
+    return overlap_add(g, axis=axis, length=x_spec.shape[axis], step=step, dilation=dilation)
+
+
+@op(infer=_infer_sliding_window, namespace="nn", movement=True, vjp={"x": _windows_back})
 def sliding_window(x: Tensor, /, *, axis: int, size: int, step: int = 1, dilation: int = 1) -> Tensor:
     """The windows along an axis: the axis counts the windows, a new last axis holds the elements of each.
 
@@ -175,7 +179,16 @@ def _infer_overlap_add(x: Spec, *, axis: int, length: int, step: int, dilation: 
     return Inferred((Spec(shape, x.dtype),), {"axis": along, "length": length, "step": step, "dilation": dilation})
 
 
-@op(infer=_infer_overlap_add, namespace="nn")
+def _windows_again(g: Tensor, x_spec: Spec, axis: int, step: int, dilation: int) -> Tensor | None:
+    count, size = x_spec.shape[axis], x_spec.shape[-1]
+    if count == 0 or size == 0:
+        return None
+    # What lies beyond the last window would else be cut into further ones.
+    span = step * (count - 1) + reach(size, dilation)
+    return sliding_window(g[places(axis, 0, 1, span)], axis=axis, size=size, step=step, dilation=dilation)
+
+
+@op(infer=_infer_overlap_add, namespace="nn", vjp={"x": _windows_again})
 def overlap_add(x: Tensor, /, *, axis: int, length: int, step: int = 1, dilation: int = 1) -> Tensor:
     """The adjoint of `sliding_window`: windows back at their places along an axis of a length, added where they overlap.
 
@@ -229,7 +242,12 @@ def _infer_unfold(x: Spec, *, kernel_size: Sizes, stride: Sizes, padding: Paddin
     return Inferred((Spec((x.shape[0], rows, columns), x.dtype),), {"kernel_size": geometry.kernel, **geometry.attrs})
 
 
-@op(infer=_infer_unfold, namespace="nn", movement=True)
+def _unfold_by_x(g: Tensor, x_spec: Spec, kernel_size: Sizes, stride: Sizes, padding: Padding, dilation: Sizes) -> Tensor:
+    sizes = x_spec.shape[2:]
+    return fold(g, output_size=sizes, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation)
+
+
+@op(infer=_infer_unfold, namespace="nn", movement=True, vjp={"x": _unfold_by_x})
 def unfold(x: Tensor, /, *, kernel_size: Sizes, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1) -> Tensor:
     """The windows of images as columns (im2col): (batch, channels * elements of a window, windows).
 
@@ -271,7 +289,11 @@ def _output_size(value: Sizes) -> Shape:
     return per_axis(value, len(value) if isinstance(value, (tuple, list)) else 2, "output_size", least=0)
 
 
-@op(infer=_infer_fold, namespace="nn")
+def _fold_by_x(g: Tensor, kernel_size: Sizes, stride: Sizes, padding: Padding, dilation: Sizes) -> Tensor:
+    return unfold(g, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation)
+
+
+@op(infer=_infer_fold, namespace="nn", vjp={"x": _fold_by_x})
 def fold(
     x: Tensor,
     /,
