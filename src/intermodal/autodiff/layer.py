@@ -39,11 +39,14 @@ class Autodiff(Layer):
         """Run an op below the layer and record it."""
         if _by_body(row):
             return dispatch.decompose(row, place, values, inferred)
-        result = dispatch.run(row, place.plain, [_below(v) for v in values], inferred)
+        below = [_below(v) for v in values]
+        result = found = dispatch.run(row, place.plain, below, inferred)
         parents = [_parent(v) for v in values]
         mode = _recording.get()
         if mode is not False and any(parents):
             result = _recorded(row, values, parents, inferred.attrs, result, mode)
+        if row.multiple:
+            _join_parts(result, found, values, below)
         return result if row.view is None else views.join(_apart(result), values[0], (row, inferred.attrs))
 
     def move(self, x: Tensor, device: DeviceLike, copy: bool | None) -> Tensor:
@@ -75,6 +78,15 @@ def _below(value: Any) -> Any:
     return value
 
 
+def _join_parts(results: Sequence[Tensor], found: Sequence[Tensor], values: list[Any], below: list[Any]) -> None:
+    """Make results that are parts of an operand, those of `split` say, views of it here as they are below."""
+    for part, plain in zip(results, found, strict=True):
+        for x, source in zip(values, below, strict=True):
+            if plain._share is not None and type(source) is Tensor and source._share is not None:
+                if plain._share.family is source._share.family and len(plain._share.steps) == 1:
+                    views.join(part, x, plain._share.steps[0])
+
+
 def _apart(result: Tensor) -> Tensor:
     return Tensor(result._data, result._place)
 
@@ -95,7 +107,7 @@ def _recorded(row: Op, values: list[Any], parents: list[Any], attrs: Any, result
     results: Sequence[Tensor] = tuple(result) if row.multiple else (result,)
     if not any(_has_derivative(r._place.dtype) for r in results):
         return result
-    derived = derivative(row)
+    derived = derivative(row, attrs)
     keep = derived.keep(tuple(p is not None for p in parents))
     keeper = None if mode is True or mode is False else mode
     save = saved if keeper is None else keeper.saved

@@ -2,7 +2,8 @@
 
 A row's ``vjp`` gives for each tensor parameter a function of the gradient of the result. Its further parameters name
 what it needs: a tensor parameter of the row (its value), ``out`` (the result; for several results their names), a tensor
-parameter with ``_spec`` appended (shape and dtype alone, which cost no memory), or an attribute.
+parameter with ``_spec`` appended (shape and dtype alone, which cost no memory), or an attribute. Where an attribute, a
+mode say, decides what is needed, `ByAttribute` has such functions for each of its values.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from intermodal.errors import InvalidValueError
-from intermodal.ops.table import NotDifferentiable, Op, Role
+from intermodal.ops.table import ByAttribute, NotDifferentiable, Op, Role
 
 __all__ = ["Derivative", "Kind", "Rule", "derivative"]
 
@@ -71,11 +72,11 @@ class Derivative:
         return cls(name, [Rule(function, ())])
 
     @classmethod
-    def of_row(cls, row: Op) -> Derivative:
-        """The derivative that is written in a row."""
+    def of_row(cls, row: Op, case: object = None) -> Derivative:
+        """The derivative that is written in a row, for one case where an attribute chooses."""
         names = [p.name for p in row.tensor_params]
         rules: list[Rule | None] = [None] * len(names)
-        given = row.vjp
+        given = row.vjp.cases[case] if isinstance(row.vjp, ByAttribute) else row.vjp
         if isinstance(given, NotDifferentiable):
             return cls(row.name, rules, refusal=given.reason, multiple=row.multiple)
         if given is None:
@@ -127,12 +128,13 @@ def _read(row: Op, function: Callable[..., Any]) -> Rule:
     return Rule(function, tuple(needs))
 
 
-_derivatives: dict[Op, Derivative] = {}  # as many as there are rows
+_derivatives: dict[tuple[Op, object], Derivative] = {}  # as many as there are rows, and cases of them
 
 
-def derivative(row: Op) -> Derivative:
+def derivative(row: Op, attrs: Mapping[str, object] | None = None) -> Derivative:
     """A row's derivative, read once."""
-    found = _derivatives.get(row)
+    case = attrs[row.vjp.attribute] if attrs is not None and isinstance(row.vjp, ByAttribute) else None
+    found = _derivatives.get((row, case))
     if found is None:
-        found = _derivatives[row] = Derivative.of_row(row)
+        found = _derivatives[row, case] = Derivative.of_row(row, case)
     return found

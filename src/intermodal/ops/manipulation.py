@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+import itertools
 import math
 from typing import TYPE_CHECKING
 
@@ -93,7 +95,11 @@ def _infer_permute(x: Spec, *, axes: Sequence[int]) -> Inferred:
     return Inferred((Spec(tuple(x.shape[a] for a in order), x.dtype),), {"axes": order})
 
 
-@primitive(infer=_infer_permute, movement=True, view=_put_permuted)
+def _permute_rule(g: Tensor, axes: tuple[int, ...]) -> Tensor:
+    return permute_dims(g, tuple(axes.index(a) for a in range(g.ndim)))
+
+
+@primitive(infer=_infer_permute, movement=True, view=_put_permuted, vjp={"x": _permute_rule})
 def permute_dims(x: Tensor, /, axes: Sequence[int]) -> Tensor:
     """The axes in another order."""
 
@@ -129,7 +135,7 @@ def _joined(arrays: list[Spec], axis: int) -> Shape:
     for x in arrays[1:]:
         if x.ndim != len(first) or any(n != m for i, (n, m) in enumerate(zip(x.shape, first, strict=True)) if i != axis):
             raise ShapeError(f"shapes {first} and {x.shape} differ in more than axis {axis}. All other sizes must be equal.")
-    return tuple(sum(x.shape[axis] for x in arrays) if i == axis else n for i, n in enumerate(first))
+    return tuple(builtins.sum(x.shape[axis] for x in arrays) if i == axis else n for i, n in enumerate(first))
 
 
 def _infer_concat(arrays: list[Spec], *, axis: int | None) -> Inferred:
@@ -142,7 +148,15 @@ def _infer_concat(arrays: list[Spec], *, axis: int | None) -> Inferred:
     return Inferred((Spec(_joined(arrays, along), dtype),), {"axis": None if axis is None else along}, dtype)  # type: ignore[arg-type]  # _joined raises where there is none
 
 
-@primitive(infer=_infer_concat, movement=True)
+def _concat_rule(g: Tensor, arrays_spec: list[Spec], axis: int | None) -> list[Tensor]:
+    lead = (slice(None),) * (axis or 0)
+    sizes = [x.size if axis is None else x.shape[axis] for x in arrays_spec]
+    ends = list(itertools.accumulate(sizes))
+    parts = [g[(*lead, slice(end - size, end))] for size, end in zip(sizes, ends, strict=True)]
+    return parts if axis is not None else [p.reshape(x.shape) for p, x in zip(parts, arrays_spec, strict=True)]
+
+
+@primitive(infer=_infer_concat, movement=True, vjp={"arrays": _concat_rule})
 def concat(arrays: Sequence[Tensor], /, *, axis: int | None = 0) -> Tensor:
     """Tensors one after the other along an axis; flattened first where axis is None."""
 
@@ -158,7 +172,11 @@ def _infer_stack(arrays: list[Spec], *, axis: int) -> Inferred:
     return Inferred((Spec((*arrays[0].shape[:along], len(arrays), *arrays[0].shape[along:]), dtype),), {"axis": along}, dtype)
 
 
-@op(infer=_infer_stack, movement=True)
+def _stack_rule(g: Tensor, axis: int) -> list[Tensor]:
+    return list(unstack(g, axis=axis))
+
+
+@op(infer=_infer_stack, movement=True, vjp={"arrays": _stack_rule})
 def stack(arrays: Sequence[Tensor], /, *, axis: int = 0) -> Tensor:
     """Tensors side by side along a new axis."""
     return concat([expand_dims(x, axis=axis) for x in arrays], axis=axis)
@@ -170,7 +188,8 @@ def _infer_unstack(x: Spec, *, axis: int) -> Inferred:
     return Inferred((part,) * x.shape[along], {"axis": along})
 
 
-@op(infer=_infer_unstack, movement=True)
+# By the body, each slice would have a gradient of the whole tensor's size: the square of the work.
+@op(infer=_infer_unstack, movement=True, vjp={"x": lambda g, axis: stack(g, axis=axis)})
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along an axis, as a tuple."""
     along = rules.axis(axis, x.ndim)
@@ -182,8 +201,8 @@ def _infer_split(x: Spec, *, sections: int | Sequence[int], axis: int) -> Inferr
     n = x.shape[along]
     if isinstance(sections, (tuple, list)):
         sizes = rules.shape(sections, name="sections")
-        if sum(sizes) != n:
-            raise ShapeError(f"sections {sizes} add up to {sum(sizes)}, but axis {along} has {n} elements.")
+        if builtins.sum(sizes) != n:
+            raise ShapeError(f"sections {sizes} add up to {builtins.sum(sizes)}, but axis {along} has {n} elements.")
     else:
         parts = rules.integer(sections, "sections")
         if parts < 1 or n % parts:
@@ -195,11 +214,11 @@ def _infer_split(x: Spec, *, sections: int | Sequence[int], axis: int) -> Inferr
     return Inferred(specs, {"sections": sizes, "axis": along})
 
 
-@op(infer=_infer_split, movement=True)
+@op(infer=_infer_split, movement=True, vjp={"x": lambda g, axis: concat(g, axis=axis)})
 def split(x: Tensor, /, sections: int | Sequence[int], *, axis: int = 0) -> tuple[Tensor, ...]:
     """The tensor in parts along an axis: a number of equal parts, or parts of the sizes given."""
     sizes = (x.shape[axis] // sections,) * sections if isinstance(sections, int) else tuple(sections)
-    ends = [sum(sizes[: i + 1]) for i in range(len(sizes))]
+    ends = itertools.accumulate(sizes)
     lead = (slice(None),) * rules.axis(axis, x.ndim)
     return tuple(x[(*lead, slice(end - size, end))] for size, end in zip(sizes, ends, strict=True))
 
@@ -213,7 +232,7 @@ def _infer_expand_dims(x: Spec, *, axis: AxisLike) -> Inferred:
     )
 
 
-@op(infer=_infer_expand_dims, movement=True, view=_as_before)
+@op(infer=_infer_expand_dims, movement=True, view=_as_before, vjp={"x": lambda g, x_spec: g.reshape(x_spec.shape)})
 def expand_dims(x: Tensor, /, axis: int | Sequence[int] = 0) -> Tensor:
     """New axes of size 1 at the places given."""
     places = rules.axes(axis, x.ndim + (len(axis) if isinstance(axis, (tuple, list)) else 1))
@@ -229,7 +248,7 @@ def _infer_squeeze(x: Spec, *, axis: AxisLike) -> Inferred:
     return Inferred((Spec(tuple(n for i, n in enumerate(x.shape) if i not in gone), x.dtype),), {"axis": gone})
 
 
-@op(infer=_infer_squeeze, movement=True, view=_as_before)
+@op(infer=_infer_squeeze, movement=True, view=_as_before, vjp={"x": lambda g, x_spec: g.reshape(x_spec.shape)})
 def squeeze(x: Tensor, /, axis: int | Sequence[int]) -> Tensor:
     """The tensor without the axes given, each of size 1."""
     gone = rules.axes(axis, x.ndim)
@@ -240,7 +259,7 @@ def _infer_flip(x: Spec, *, axis: AxisLike) -> Inferred:
     return Inferred((x,), {"axis": rules.axes(axis, x.ndim)})
 
 
-@primitive(infer=_infer_flip, movement=True, view=_put_flipped)
+@primitive(infer=_infer_flip, movement=True, view=_put_flipped, vjp={"x": lambda g, axis: g.flip(axis=axis)})
 def flip(x: Tensor, /, *, axis: AxisLike = None) -> Tensor:
     """The elements in reverse order along axes, all of them by default."""
 
@@ -277,24 +296,29 @@ def flatten(x: Tensor, /, *, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     return reshape(x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
 
 
-def _shifts(x: Spec | Tensor, shift: int | Sequence[int], axis: AxisLike) -> list[tuple[int, int]]:
+def _infer_roll(x: Spec, *, shift: int | Sequence[int], axis: AxisLike) -> Inferred:
+    shifts = tuple(rules.integer(s, "shift") for s in (shift if isinstance(shift, (tuple, list)) else (shift,)))
+    if axis is None:
+        if len(shifts) != 1:
+            raise InvalidValueError(f"shift {shift} needs axis to say which axes it is for.")
+        return Inferred((x,), {"shift": shifts, "axis": None})
     places = rules.axes(axis, x.ndim)
-    shifts = tuple(shift) if isinstance(shift, (tuple, list)) else (shift,) * len(places)
+    shifts = shifts if isinstance(shift, (tuple, list)) else shifts * len(places)
     if len(shifts) != len(places):
         raise InvalidValueError(f"shift {shift} and axis {axis} differ in length. Give one shift for each axis.")
-    return [(rules.integer(s, "shift"), a) for s, a in zip(shifts, places, strict=True)]
+    return Inferred((x,), {"shift": shifts, "axis": places})
 
 
-@op(movement=True)
+def _roll_rule(g: Tensor, shift: tuple[int, ...], axis: tuple[int, ...] | None) -> Tensor:
+    return roll(g, tuple(-s for s in shift), axis=axis)
+
+
+@op(infer=_infer_roll, movement=True, vjp={"x": _roll_rule})
 def roll(x: Tensor, /, shift: int | Sequence[int], *, axis: AxisLike = None) -> Tensor:
     """The elements moved along axes; what leaves at one end comes in at the other."""
     if axis is None:
-        if isinstance(shift, (tuple, list)):
-            if len(shift) != 1:
-                raise InvalidValueError(f"shift {shift} needs axis to say which axes it is for.")
-            shift = shift[0]
         return reshape(roll(reshape(x, (-1,)), shift, axis=0), x.shape) if x.size else x
-    for by, a in _shifts(x, shift, axis):
+    for by, a in zip(shift, axis, strict=True):  # type: ignore[arg-type]  # the rule made tuples of them
         n = x.shape[a]
         if n and by % n:
             lead = (slice(None),) * a
@@ -331,7 +355,18 @@ def _infer_repeat(x: Spec, repeats: Spec | int, *, axis: int | None) -> Inferred
     return Inferred((Spec(shape, x.dtype),), {"axis": along})
 
 
-@op(infer=_infer_repeat, movement=True, data_dependent=True)
+def _repeat_rule(g: Tensor, x_spec: Spec, repeats: Operand, axis: int | None) -> Tensor:
+    shape = (x_spec.size,) if axis is None else x_spec.shape
+    a = axis or 0
+    if isinstance(repeats, int):
+        found = sum(g.reshape((*shape[: a + 1], repeats, *shape[a + 1 :])), axis=a + 1)
+    else:
+        source = repeat(arange(shape[a], device=g.device), repeats, axis=0)
+        found = scatter_slices(zeros(shape, dtype=g.dtype, device=g.device), source, g, axis=a, mode="add")
+    return found.reshape(x_spec.shape)
+
+
+@op(infer=_infer_repeat, movement=True, data_dependent=True, vjp={"x": _repeat_rule})
 def repeat(x: Tensor, repeats: Operand, /, *, axis: int | None = None) -> Tensor:
     """Each element repeated, by one number for all or a number for each."""
     if axis is None:
@@ -358,7 +393,18 @@ def _infer_pad(x: Spec, *, pad_width: object, mode: str, value: object) -> Infer
     return Inferred((Spec(shape, x.dtype),), {"pad_width": pairs, "mode": mode, "value": rules.as_scalar(value, x.dtype)})  # type: ignore[arg-type]  # checked there
 
 
-@op(infer=_infer_pad, movement=True)
+def _pad_rule(g: Tensor, x_spec: Spec, pad_width: tuple[tuple[int, int], ...], mode: str) -> Tensor:
+    if mode == "constant":
+        return g[tuple(slice(before, before + n) for (before, _), n in zip(pad_width, x_spec.shape, strict=True))]
+    for a, (before, after) in enumerate(pad_width):
+        if before or after:
+            shape = (*g.shape[:a], x_spec.shape[a], *g.shape[a + 1 :])
+            source = _pad_source(shape[a], before, after, mode, g.device)
+            g = scatter_slices(zeros(shape, dtype=g.dtype, device=g.device), source, g, axis=a, mode="add")
+    return g
+
+
+@op(infer=_infer_pad, movement=True, vjp={"x": _pad_rule})
 def pad(x: Tensor, /, pad_width: int | Sequence[tuple[int, int]], *, mode: str = "constant", value: float = 0.0) -> Tensor:
     """The tensor with elements added before and after each axis.
 
@@ -380,15 +426,17 @@ def _pad_axis(x: Tensor, a: int, before: int, after: int, mode: str, value: floa
     if mode == "constant":
         sides = [full((*x.shape[:a], k, *x.shape[a + 1 :]), value, dtype=x.dtype, device=x.device) for k in (before, after)]
         return concat([sides[0], x, sides[1]], axis=a)
-    index = subtract(arange(before + n + after, device=x.device), before)
+    return take(x, _pad_source(n, before, after, mode, x.device), axis=a)
+
+
+def _pad_source(n: int, before: int, after: int, mode: str, device: Device) -> Tensor:
+    """Which element stands at each place of a padded axis."""
+    index = subtract(arange(before + n + after, device=device), before)
     if mode == "edge":
-        index = clip(index, 0, n - 1)
-    elif mode == "wrap":
-        index = remainder(index, n)
-    else:
-        index = abs(index)
-        index = subtract(n - 1, abs(subtract(n - 1, index)))
-    return take(x, index, axis=a)
+        return clip(index, 0, n - 1)
+    if mode == "wrap":
+        return remainder(index, n)
+    return subtract(n - 1, abs(subtract(n - 1, abs(index))))
 
 
 def _infer_diff(x: Spec, prepend: Spec | None, append: Spec | None, *, axis: int, n: int) -> Inferred:
@@ -425,10 +473,10 @@ def check_no_copy(copy: bool | None, shared: bool, op: str) -> None:
         )
 
 
-from intermodal.ops.creation import arange, full  # families use each other; bodies look names up when they run
+from intermodal.ops.creation import arange, full, zeros  # families use each other; bodies look names up when they run
 from intermodal.ops.elementwise import abs, clip, floor_divide, remainder, subtract
-from intermodal.ops.reduction import cumulative_sum
-from intermodal.ops.searching import searchsorted, take
+from intermodal.ops.reduction import cumulative_sum, sum
+from intermodal.ops.searching import scatter_slices, searchsorted, take
 
 if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
     __all__ = public_names(__name__)

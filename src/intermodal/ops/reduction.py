@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from intermodal import dtypes
 from intermodal.dtypes import DType, DTypeLike
 from intermodal.errors import ShapeError
 from intermodal.ops import rules
-from intermodal.ops.derivatives import spread
+from intermodal.ops.derivatives import DISCRETE, conj_of, spread
 from intermodal.ops.rules import ANY, BOOL, INEXACT, NUMERIC, REAL, AxisLike
 from intermodal.ops.table import Infer, Inferred, Shape, Spec, op, primitive, public_names
 
@@ -77,44 +78,80 @@ def sum(x: Tensor, /, *, axis: AxisLike = None, dtype: DTypeLike | None = None, 
     """
 
 
-@primitive(infer=reduction(ANY, result="total"))
+def _prod_rule(g: Tensor, x: Tensor, x_spec: Spec, axis: tuple[int, ...], dtype: DType, keepdims: bool) -> Tensor:
+    # The product of all other elements, without a division, which would fail where one is 0: of those before and those after.
+    order = (*(a for a in range(x.ndim) if a not in axis), *axis)
+    ordered = permute_dims(astype(x, dtype, copy=False), order)
+    lines = ordered.reshape((*ordered.shape[: x.ndim - len(axis)], count(x, axis)))
+    after = flip(_products_before(flip(lines, axis=-1), -1), axis=-1)
+    others = (_products_before(lines, -1) * after).reshape(ordered.shape)
+    return spread(g, x_spec, axis, keepdims) * conj_of(permute_dims(others, tuple(order.index(a) for a in range(x.ndim))))
+
+
+def _products_before(x: Tensor, axis: int) -> Tensor:
+    """For each element along an axis the product of those before it."""
+    return _part(cumulative_prod(x, axis=axis, dtype=x.dtype, include_initial=True), axis, 0, x.shape[axis])
+
+
+def _part(x: Tensor, axis: int, start: int, stop: int) -> Tensor:
+    return x[(slice(None),) * (axis % x.ndim) + (slice(start, stop),)]
+
+
+@primitive(infer=reduction(ANY, result="total"), vjp={"x": _prod_rule})
 def prod(x: Tensor, /, *, axis: AxisLike = None, dtype: DTypeLike | None = None, keepdims: bool = False) -> Tensor:
     """The product over axes, 1 for no elements."""
 
 
-@primitive(infer=reduction(REAL | BOOL, nonempty=True))
+def _extreme_rule(g: Tensor, x: Tensor, out: Tensor, x_spec: Spec, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+    # Elements that are equally extreme share the gradient. Beside a NaN no element is extreme, and all gradients are NaN.
+    reached = astype(equal(x, spread(out, x_spec, axis, keepdims)), g.dtype)
+    count = sum(reached, axis=axis, keepdims=True)
+    return spread(g.reshape(count.shape) / where(equal(count, 0), math.nan, count), x_spec, axis, True) * reached
+
+
+@primitive(infer=reduction(REAL | BOOL, nonempty=True), vjp={"x": _extreme_rule})
 def max(x: Tensor, /, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The greatest element over axes; NaN if there is one."""
 
 
-@primitive(infer=reduction(REAL | BOOL, nonempty=True))
+@primitive(infer=reduction(REAL | BOOL, nonempty=True), vjp={"x": _extreme_rule})
 def min(x: Tensor, /, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The smallest element over axes; NaN if there is one."""
 
 
-@primitive(infer=reduction(ANY, result="bool"))
+@primitive(infer=reduction(ANY, result="bool"), vjp=DISCRETE)
 def all(x: Tensor, /, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """Whether all elements are true or nonzero."""
 
 
-@primitive(infer=reduction(ANY, result="bool"))
+@primitive(infer=reduction(ANY, result="bool"), vjp=DISCRETE)
 def any(x: Tensor, /, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """Whether some element is true or nonzero."""
 
 
-def count(x: Tensor, axis: AxisLike) -> int:
+def count(x: Tensor | Spec, axis: AxisLike) -> int:
     """How many elements a reduction takes together."""
     return math.prod(x.shape[a] for a in rules.axes(axis, x.ndim))
 
 
-@op(infer=reduction(INEXACT, inexact=True))
+def _mean_rule(g: Tensor, x_spec: Spec, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+    return spread(g / float(count(x_spec, axis) or math.nan), x_spec, axis, keepdims)
+
+
+@op(infer=reduction(INEXACT, inexact=True), vjp={"x": _mean_rule})
 def mean(x: Tensor, /, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """The arithmetic mean over axes; NaN for no elements."""
     n = count(x, axis)
     return divide(sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype), float(n) if n else math.nan)
 
 
-@op(infer=reduction(INEXACT, inexact=True, result="real"))
+def _var_rule(g: Tensor, x: Tensor, x_spec: Spec, axis: tuple[int, ...], correction: float, keepdims: bool) -> Tensor:
+    n = count(x, axis) - correction
+    slope = spread(g * (2.0 / n if n > 0 else math.nan), x_spec, axis, keepdims)
+    return slope * (x - mean(x, axis=axis, keepdims=True))
+
+
+@op(infer=reduction(INEXACT, inexact=True, result="real"), vjp={"x": _var_rule})
 def var(x: Tensor, /, *, axis: AxisLike = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The variance over axes: squared deviations over (n - correction)."""
     n = count(x, axis) - correction
@@ -124,7 +161,17 @@ def var(x: Tensor, /, *, axis: AxisLike = None, correction: float = 0.0, keepdim
     return divide(total, float(n)) if n > 0 else multiply(add(total, 0.0), math.nan)
 
 
-@op(infer=reduction(INEXACT, inexact=True, result="real"))
+def _std_rule(
+    g: Tensor, x: Tensor, out: Tensor, x_spec: Spec, axis: tuple[int, ...], correction: float, keepdims: bool
+) -> Tensor:
+    # Where all elements are equal there is a kink, as of abs at 0; the derivative is 0 there too.
+    n = count(x, axis) - correction
+    still = equal(out, 0)
+    slope = where(still, 0, g / (where(still, 1, out) * (n if n > 0 else math.nan)))
+    return spread(slope, x_spec, axis, keepdims) * (x - mean(x, axis=axis, keepdims=True))
+
+
+@op(infer=reduction(INEXACT, inexact=True, result="real"), vjp={"x": _std_rule})
 def std(x: Tensor, /, *, axis: AxisLike = None, correction: float = 0.0, keepdims: bool = False) -> Tensor:
     """The standard deviation over axes, the square root of `var`."""
     return sqrt(var(x, axis=axis, correction=correction, keepdims=keepdims))
@@ -135,7 +182,7 @@ def _infer_count(x: Spec, *, axis: AxisLike, keepdims: bool) -> Inferred:
     return Inferred((Spec(reduced(x.shape, axes, keepdims), dtypes.int64),), {"axis": axes, "keepdims": bool(keepdims)})
 
 
-@op(infer=_infer_count)
+@op(infer=_infer_count, vjp=DISCRETE)
 def count_nonzero(x: Tensor, /, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """How many elements are true or nonzero."""
     return sum(x if x.dtype.is_bool else not_equal(x, 0), axis=axis, keepdims=keepdims)
@@ -147,7 +194,13 @@ def max_abs(x: Tensor, /, *, axis: AxisLike = None, keepdims: bool = False) -> T
     return max(abs(x), axis=axis, keepdims=keepdims)
 
 
-@op(infer=reduction(INEXACT, inexact=True))
+def _logsumexp_rule(g: Tensor, x: Tensor, out: Tensor, x_spec: Spec, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+    # Where all are minus infinity there is nothing to weigh, and the weights are 0.
+    total = where(equal(out, -math.inf), 0, out)
+    return spread(g, x_spec, axis, keepdims) * exp(x - spread(total, x_spec, axis, keepdims))
+
+
+@op(infer=reduction(INEXACT, inexact=True), vjp={"x": _logsumexp_rule})
 def logsumexp(x: Tensor, /, *, axis: AxisLike = None, keepdims: bool = False) -> Tensor:
     """log(sum(exp(x))) without overflow; minus infinity for no elements."""
     if count(x, axis) == 0:
@@ -178,37 +231,75 @@ def cumulative(kinds: frozenset[str], *, total: bool) -> Infer:
     return infer
 
 
-@primitive(infer=cumulative(ANY, total=True))
+def _without_initial(g: Tensor, axis: int, include_initial: bool) -> Tensor:
+    return _part(g, axis, 1, g.shape[axis]) if include_initial else g
+
+
+def _cumulative_sum_rule(g: Tensor, axis: int, include_initial: bool) -> Tensor:
+    g = _without_initial(g, axis, include_initial)
+    return flip(cumulative_sum(flip(g, axis=axis), axis=axis, dtype=g.dtype), axis=axis)
+
+
+@primitive(infer=cumulative(ANY, total=True), vjp={"x": _cumulative_sum_rule})
 def cumulative_sum(
     x: Tensor, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
 ) -> Tensor:
     """The running sum along an axis, with the starting 0 if asked for."""
 
 
-@primitive(infer=cumulative(ANY, total=True))
+def _cumulative_prod_rule(g: Tensor, x: Tensor, axis: int, dtype: DType, include_initial: bool) -> Tensor:
+    # An element's gradient is the product of those before it times s, where s[k] = g[k] + x[k + 1] * s[k + 1]. Steps of
+    # 1, 2, 4 … solve that for all k at once; the usual way, a sum of g * out over x, would fail where an element is 0.
+    n = x.shape[axis]
+    x = conj_of(astype(x, dtype, copy=False))  # type: ignore[assignment]  # of a tensor it is one
+    s, factors = _without_initial(g, axis, include_initial), _part(x, axis, 1, n)
+    step = 1
+    while step < n:
+        joined = _part(s, axis, 0, n - step) + factors * _part(s, axis, step, n)
+        s = concat([joined, _part(s, axis, n - step, n)], axis=axis)
+        left = builtins.max(n - 2 * step, 0)
+        factors = _part(factors, axis, 0, left) * _part(factors, axis, step, step + left)
+        step *= 2
+    return s * _products_before(x, axis)
+
+
+@primitive(infer=cumulative(ANY, total=True), vjp={"x": _cumulative_prod_rule})
 def cumulative_prod(
     x: Tensor, /, *, axis: int | None = None, dtype: DTypeLike | None = None, include_initial: bool = False
 ) -> Tensor:
     """The running product along an axis, with the starting 1 if asked for."""
 
 
-@primitive(infer=cumulative(REAL | BOOL, total=False))
+def _cumulative_extreme_rule(g: Tensor, x: Tensor, out: Tensor, axis: int) -> Tensor:
+    # What came out is the last element so far that equals it; that one has the gradient. A NaN stands for itself.
+    view = (1,) * axis + (-1,) + (1,) * (x.ndim - axis - 1)
+    places = arange(x.shape[axis], device=x.device).reshape(view)
+    reached = logical_or(equal(x, out), isnan(x))
+    source = cumulative_max(where(reached, places, 0), axis=axis)
+    return scatter(zeros(g.shape, dtype=g.dtype, device=g.device), source, g, axis=axis, mode="add")
+
+
+@primitive(infer=cumulative(REAL | BOOL, total=False), vjp={"x": _cumulative_extreme_rule})
 def cumulative_max(x: Tensor, /, *, axis: int | None = None) -> Tensor:
     """The greatest element so far along an axis; NaN from the first NaN on."""
 
 
-@primitive(infer=cumulative(REAL | BOOL, total=False))
+@primitive(infer=cumulative(REAL | BOOL, total=False), vjp={"x": _cumulative_extreme_rule})
 def cumulative_min(x: Tensor, /, *, axis: int | None = None) -> Tensor:
     """The smallest element so far along an axis; NaN from the first NaN on."""
 
 
-from intermodal.ops.elementwise import (  # families use each other; bodies look names up when they run
+from intermodal.ops.creation import arange, zeros  # families use each other; bodies look names up when they run
+from intermodal.ops.elementwise import (
     abs,
     add,
     divide,
+    equal,
     exp,
     isfinite,
+    isnan,
     log,
+    logical_or,
     multiply,
     not_equal,
     sqrt,
@@ -216,7 +307,8 @@ from intermodal.ops.elementwise import (  # families use each other; bodies look
     subtract,
     where,
 )
-from intermodal.ops.manipulation import squeeze
+from intermodal.ops.manipulation import astype, concat, flip, permute_dims, squeeze
+from intermodal.ops.searching import scatter
 
 if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
     __all__ = public_names(__name__)

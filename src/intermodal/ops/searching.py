@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from intermodal import dtypes
 from intermodal.errors import AxisError, DTypeError, IndexRangeError, InvalidValueError, ShapeError
 from intermodal.ops import rules
+from intermodal.ops.derivatives import DISCRETE
 from intermodal.ops.reduction import reduced
 from intermodal.ops.rules import ANY, BOOL, INTEGER, REAL
 from intermodal.ops.table import Infer, Inferred, Shape, Spec, op, primitive, public_names
+from intermodal.ops.writes import BASIC_PUT, SCATTER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,12 +39,12 @@ def _infer_argextreme(x: Spec, *, axis: int | None, keepdims: bool) -> Inferred:
     return Inferred((Spec(reduced(x.shape, axes, keepdims), dtypes.int64),), {"axis": along, "keepdims": bool(keepdims)})
 
 
-@primitive(infer=_infer_argextreme)
+@primitive(infer=_infer_argextreme, vjp=DISCRETE)
 def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The index of the greatest element, the first if there are several; a NaN counts as greatest."""
 
 
-@primitive(infer=_infer_argextreme)
+@primitive(infer=_infer_argextreme, vjp=DISCRETE)
 def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
     """The index of the smallest element, the first if there are several; a NaN counts as smallest."""
 
@@ -59,12 +61,18 @@ def ordering(result_index: bool) -> Infer:
     return infer
 
 
-@primitive(infer=ordering(False))
+def _sort_rule(g: Tensor, x: Tensor, axis: int, descending: bool) -> Tensor:
+    # Of equal elements the order is that of `argsort`, as if the sort were stable.
+    order = argsort(x, axis=axis, descending=descending)
+    return scatter(zeros(g.shape, dtype=g.dtype, device=g.device), order, g, axis=axis)
+
+
+@primitive(infer=ordering(False), vjp={"x": _sort_rule})
 def sort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The elements in order along an axis; NaN comes last, or first if descending."""
 
 
-@primitive(infer=ordering(True))
+@primitive(infer=ordering(True), vjp=DISCRETE)
 def argsort(x: Tensor, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Tensor:
     """The indices that sort an axis; equal elements keep their order."""
 
@@ -123,7 +131,7 @@ def _infer_searchsorted(x1: Spec, x2: Spec | float, sorter: Spec | None, *, side
     return Inferred((Spec(rules.shape_of(x2), dtypes.int64),), {"side": side}, (common, common, None))
 
 
-@op(infer=_infer_searchsorted)
+@op(infer=_infer_searchsorted, vjp=DISCRETE)
 def searchsorted(x1: Tensor, x2: Operand, /, *, side: str = "left", sorter: Tensor | None = None) -> Tensor:
     """Where each element of the second would go into the sorted first: before its equals (left) or after (right)."""
     x1 = x1 if sorter is None else take(x1, sorter, axis=0)
@@ -157,7 +165,7 @@ def _infer_nonzero(x: Spec) -> tuple[Spec, ...]:
     return (Spec((None,), dtypes.int64),) * x.ndim
 
 
-@primitive(infer=_infer_nonzero, data_dependent=True)
+@primitive(infer=_infer_nonzero, data_dependent=True, vjp=DISCRETE)
 def nonzero(x: Tensor, /) -> tuple[Tensor, ...]:
     """The indices of the elements that are true or nonzero, one tensor for each axis."""
 
@@ -166,7 +174,7 @@ def _infer_argwhere(x: Spec) -> Spec:
     return Spec((None, x.ndim), dtypes.int64)
 
 
-@op(infer=_infer_argwhere, data_dependent=True)
+@op(infer=_infer_argwhere, data_dependent=True, vjp=DISCRETE)
 def argwhere(x: Tensor, /) -> Tensor:
     """The indices of the elements that are true or nonzero, one row for each."""
     return stack(nonzero(x), axis=1) if x.ndim else zeros((int(count_nonzero(x)), 0), dtype=dtypes.int64, device=x.device)
@@ -185,7 +193,13 @@ def _infer_take(x: Spec, indices: Spec, *, axis: int | None) -> Inferred:
     return Inferred((Spec(x.shape[:along] + tuple(indices.shape) + x.shape[along + 1 :], x.dtype),), {"axis": along})
 
 
-@primitive(infer=_infer_take, movement=True)
+def _take_rule(g: Tensor, x_spec: Spec, indices: Tensor, axis: int) -> Tensor:
+    slices = g.reshape((*x_spec.shape[:axis], indices.size, *x_spec.shape[axis + 1 :]))
+    empty = zeros(x_spec.shape, dtype=g.dtype, device=g.device)
+    return scatter_slices(empty, indices.reshape(-1), slices, axis=axis, mode="add")
+
+
+@primitive(infer=_infer_take, movement=True, vjp={"x": _take_rule})
 def take(x: Tensor, indices: Tensor, /, *, axis: int | None = None) -> Tensor:
     """The elements at the indices along an axis; a negative index counts from the end, one outside raises."""
 
@@ -203,7 +217,12 @@ def _along_shape(x: Spec, indices: Spec, along: int) -> Shape:
     return tuple(indices.shape[i] if i == along else n for i, n in enumerate(rest))
 
 
-@primitive(infer=_infer_along, movement=True)
+def _take_along_rule(g: Tensor, x_spec: Spec, indices: Tensor, axis: int) -> Tensor:
+    shape = (*g.shape[:axis], x_spec.shape[axis], *g.shape[axis + 1 :])  # x broadcasts with the indices along the other axes
+    return scatter(zeros(shape, dtype=g.dtype, device=g.device), indices, g, axis=axis, mode="add")
+
+
+@primitive(infer=_infer_along, movement=True, vjp={"x": _take_along_rule})
 def take_along_axis(x: Tensor, indices: Tensor, /, *, axis: int = -1) -> Tensor:
     """For each line along an axis, the elements at that line's own indices."""
 
@@ -234,7 +253,11 @@ def _infer_basic_index(x: Spec, *, key: tuple[Any, ...]) -> Spec:
     return Spec(basic_shape(x.shape, key), x.dtype)
 
 
-@primitive(infer=_infer_basic_index, movement=True, view=_put_part)
+def _basic_index_rule(g: Tensor, x_spec: Spec, key: tuple[Any, ...]) -> Tensor:
+    return basic_put(zeros(x_spec.shape, dtype=g.dtype, device=g.device), g, key=key)
+
+
+@primitive(infer=_infer_basic_index, movement=True, view=_put_part, vjp={"x": _basic_index_rule})
 def basic_index(x: Tensor, /, *, key: tuple[int | slice | None, ...]) -> Tensor:
     """``x[key]`` for integers, slices and None: the part of the tensor that a regular step reaches."""
 
@@ -258,7 +281,7 @@ def _check_assignable(x: Spec, value: Spec | object, part: Shape) -> None:
         )
 
 
-@primitive(infer=_infer_basic_put, movement=True)
+@primitive(infer=_infer_basic_put, movement=True, vjp=BASIC_PUT)
 def basic_put(x: Tensor, value: Operand, /, *, key: tuple[int | slice | None, ...], mode: str = "assign") -> Tensor:
     """The tensor with the part that ``x[key]`` reaches replaced by (or combined with) a value."""
 
@@ -288,7 +311,11 @@ def _linear(shape: Shape, indices: Sequence[Tensor]) -> Tensor:
     return result
 
 
-@op(infer=_infer_index, movement=True)
+def _index_rule(g: Tensor, x_spec: Spec, indices: list[Tensor]) -> Tensor:
+    return index_put(zeros(x_spec.shape, dtype=g.dtype, device=g.device), indices, g, mode="add")
+
+
+@op(infer=_infer_index, movement=True, vjp={"x": _index_rule})
 def index(x: Tensor, indices: Sequence[Tensor], /) -> Tensor:
     """``x[i, j, …]`` for integer tensors over the leading axes; they broadcast together."""
     if len(indices) == 1:
@@ -313,7 +340,7 @@ def _infer_put_along(x: Spec, indices: Spec, values: Spec | object, *, axis: int
     return Inferred((x,), {"axis": along, "mode": mode}, (None, None, x.dtype))
 
 
-@primitive(infer=_infer_put_along, movement=True)
+@primitive(infer=_infer_put_along, movement=True, vjp=SCATTER)
 def scatter(x: Tensor, indices: Tensor, values: Operand, /, *, axis: int = -1, mode: str = "assign") -> Tensor:
     """The tensor with values written at each line's own indices along an axis.
 
@@ -520,7 +547,7 @@ def _infer_isin(x1: Spec | object, x2: Spec | object, *, invert: bool) -> Inferr
     return Inferred((Spec(rules.shape_of(x1), dtypes.bool_),), {"invert": bool(invert)}, dtype)
 
 
-@op(infer=_infer_isin)
+@op(infer=_infer_isin, vjp=DISCRETE)
 def isin(x1: Operand, x2: Operand, /, *, invert: bool = False) -> Tensor:
     """Whether each element of the first is among those of the second; NaN is in nothing."""
     if isinstance(x2, (bool, int, float, complex)) or isinstance(x1, (bool, int, float, complex)):

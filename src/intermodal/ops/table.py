@@ -26,7 +26,7 @@ from intermodal.errors import InvalidValueError
 if TYPE_CHECKING:
     from intermodal.tensor import Tensor
 
-__all__ = ["TABLE", "Inferred", "NotDifferentiable", "Op", "Param", "Role", "Spec", "connect", "op", "primitive"]
+__all__ = ["TABLE", "ByAttribute", "Inferred", "NotDifferentiable", "Op", "Param", "Role", "Spec", "connect", "op", "primitive"]
 
 F = TypeVar("F", bound=Callable[..., object])
 Shape: TypeAlias = tuple[int, ...]
@@ -74,8 +74,15 @@ class NotDifferentiable(NamedTuple):
     reason: str
 
 
+class ByAttribute(NamedTuple):
+    """Derivatives that an attribute chooses among, so that each saves only what it needs itself."""
+
+    attribute: str
+    cases: Mapping[object, Mapping[str, Callable[..., object] | None]]
+
+
 # For each tensor parameter the derivative by it, or one function for all: see `intermodal.autodiff.rules`.
-Vjp: TypeAlias = Mapping[str, Callable[..., object] | None] | Callable[..., object]
+Vjp: TypeAlias = Mapping[str, Callable[..., object] | None] | Callable[..., object] | ByAttribute
 View: TypeAlias = "Callable[..., Tensor]"
 
 
