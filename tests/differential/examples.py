@@ -80,6 +80,15 @@ EXAMPLES: Final[dict[str, Program]] = {
         Step("source", array([[1.0, 0.5], [0.75, 2.0]], "bfloat16"), "transposed"),
         Step("clip", V(0), V(1)),
     ),
+    "bounds of uint64 hold a uint8": Program(
+        Step("source", array([0, 7, 255], "uint8"), "plain"),
+        Step("source", array([5], "uint64"), "plain"),
+        Step("source", array(2**63 + 2, "uint64"), "plain"),
+        Step("clip", V(0), V(1)),
+        Step("clip", V(0), V(1), V(2)),
+        Step("clip", V(0), V(2)),
+        Step("clip", V(0), 1, V(1)),
+    ),
     "no extremes of no elements are no mistake": Program(
         Step("source", array(np.zeros((0, 0)), "float32"), "plain"),
         Step("max", V(0), axis=-2),

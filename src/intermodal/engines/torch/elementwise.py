@@ -104,12 +104,30 @@ def where(condition: Any, x1: Any, x2: Any) -> Any:
     return torch.where(condition, as_operand(x1, like), as_operand(x2, like))
 
 
+_WIDE_UNSIGNED: Final = frozenset(TORCH[d] for d in UNSIGNED)
+
+
 @native(only=frozenset(TORCH) - UNSIGNED)  # whose bounds may be of another dtype, and order differently
 def clip(x: Any, min: Any, max: Any) -> Any:
     if not isinstance(min, torch.Tensor) and not isinstance(max, torch.Tensor):
         return x if min is None and max is None else torch.clamp(x, min, max)
+    if x.dtype is torch.uint8 and any(getattr(b, "dtype", None) in _WIDE_UNSIGNED for b in (min, max)):
+        return _clip_unsigned(x, min, max)
     low = x if min is None else torch.maximum(*_together(x, as_operand(min, x)))
     return (low if max is None else torch.minimum(*_together(low, as_operand(max, x)))).to(x.dtype)
+
+
+def _clip_unsigned(x: Any, min: Any, max: Any) -> Any:
+    """Between bounds of wider unsigned dtypes, with which PyTorch does not compute: as int64, the first bit turned, they order alike."""
+
+    def turned(value: Any) -> Any:
+        found = as_operand(value, x)
+        return (found.view(torch.int64) if found.dtype is torch.uint64 else found.to(torch.int64)) ^ -(2**63)
+
+    result = turned(x)
+    result = result if min is None else torch.maximum(result, turned(min))
+    result = result if max is None else torch.minimum(result, turned(max))
+    return (result ^ -(2**63)).to(torch.uint8)
 
 
 def _together(x1: Any, x2: Any) -> tuple[Any, Any]:
