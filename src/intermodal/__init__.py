@@ -98,6 +98,7 @@ from intermodal.ops.table import (
 from intermodal.tensor import Tensor as Tensor
 
 if _TYPE_CHECKING:
+    from intermodal import autodiff as autodiff, optim as optim
     from intermodal.autodiff import (
         Gradients as Gradients,
         custom_vjp as custom_vjp,
@@ -121,6 +122,7 @@ if _TYPE_CHECKING:
     from intermodal.selection import Candidate as Candidate, Choice as Choice, best as best
 
 # Loaded when asked for: most programs never do, and the import stays light.
+_LATER_MODULES: _Final = ("autodiff", "optim")
 _LATER: _Final = {
     "autodiff": ("Gradients", "custom_vjp", "grad", "hessian", "hvp", "jvp", "no_grad", "value_and_grad", "vjp"),
     "backend": (
@@ -147,10 +149,12 @@ newaxis: _Final = None
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *(name for names in _LATER.values() for name in names)})
+    return sorted({*globals(), *_LATER_MODULES, *(name for names in _LATER.values() for name in names)})
 
 
 def __getattr__(name: str) -> _Any:
+    if name in _LATER_MODULES:
+        return _import_module(f"intermodal.{name}")
     for module, names in _LATER.items():
         if name in names:
             return getattr(_import_module(f"intermodal.{module}"), name)
