@@ -120,6 +120,7 @@ if _TYPE_CHECKING:
         probe as probe,
     )
     from intermodal.selection import Candidate as Candidate, Choice as Choice, best as best
+    from intermodal.training.precision import autocast as autocast
 
 # Loaded when asked for: most programs never do, and the import stays light.
 _LATER_MODULES: _Final = ("autodiff", "optim")
@@ -135,6 +136,7 @@ _LATER: _Final = {
         "probe",
     ),
     "selection": ("Candidate", "Choice", "best"),
+    "training.precision": ("autocast",),
 }
 
 __version__: _Final = "0.1.0.dev0"

@@ -6,13 +6,15 @@ and says what comes out, operands are brought to one dtype, and the engine's nat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
-from intermodal import config, conversion, views
+from intermodal import config, conversion, dtypes, views
 from intermodal.backend import Layer, check_device
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.dtypes import DType
@@ -22,11 +24,13 @@ from intermodal.ops.table import TABLE, Inferred, Op, Role, Spec
 from intermodal.places import native_of, place_of, short_way
 from intermodal.tensor import Place, Tensor
 
-__all__ = ["call", "call_bound", "decompose", "default_device", "infer", "run"]
+__all__ = ["call", "call_bound", "casting", "decompose", "default_device", "infer", "run"]
 
 _MANY = (Role.SEQUENCE, Role.VARIADIC)
 _SCALARS = (bool, int, float, complex)
 _spec = partial(tuple.__new__, Spec)  # a third of the time of Spec(...)
+_LOWERED: Final = frozenset((dtypes.float32, dtypes.float16, dtypes.bfloat16))
+low_dtype: Final[ContextVar[DType | None]] = ContextVar("intermodal_low_dtype", default=None)
 
 
 def default_device() -> Device:
@@ -104,7 +108,34 @@ def _named(row: Op, error: IntermodalError) -> IntermodalError:
     return error
 
 
+@contextmanager
+def casting(dtype: DType | None) -> Iterator[None]:
+    """Have the rows that take part in autocast compute in a dtype inside the block, for this thread or task; None: as ever."""
+    token = low_dtype.set(dtype)
+    try:
+        yield
+    finally:
+        low_dtype.reset(token)
+
+
+def _lowered(given: Sequence[Any], dtype: DType) -> list[Any]:
+    """Operands brought to a low dtype; where one is wider than float32, or complex, all stay as they are."""
+    flat = [t for v in given for t in (v if type(v) in (list, tuple) else (v,)) if type(t) is Tensor and t.dtype.is_inexact]
+    if any(t.dtype not in _LOWERED for t in flat):
+        return list(given)
+    return [_lower(v, dtype) for v in given]
+
+
+def _lower(value: Any, dtype: DType) -> Any:
+    if type(value) is Tensor and value.dtype in _LOWERED:
+        return _bring(value, dtype)
+    return [_lower(v, dtype) for v in value] if type(value) in (list, tuple) else value
+
+
 def _decompose(row: Op, values: list[Any], attrs: dict[str, object]) -> Any:
+    if low_dtype.get() is not None:  # whether an op computes in it is its row's to say, not that of the ops in its body
+        with casting(None):
+            return _decompose(row, values, attrs)
     args, keywords = _arguments(row, values, attrs)
     assert row.decompose is not None  # the callers know
     try:
@@ -176,6 +207,8 @@ def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) 
         given, attrs = row.bind(*args, **kwargs)
     except TypeError as error:
         raise ArgumentError(f"{row.name}: {str(error).partition('() ')[2] or error}. The signature is {row.signature}.") from None
+    if row.autocast and (low := low_dtype.get()) is not None:
+        given = tuple(_lowered(given, low))
     device: Device | None = (
         as_device(cast("DeviceLike", attrs["device"])) if row.takes_device and attrs["device"] is not None else None
     )

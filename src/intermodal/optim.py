@@ -10,3 +10,4 @@ from intermodal.training.optim import (
     global_norm as global_norm,
     warmup as warmup,
 )
+from intermodal.training.precision import LossScale as LossScale

@@ -14,11 +14,13 @@ from intermodal.autodiff.layer import tracked_place
 from intermodal.autodiff.nodes import Node, Tracked, is_recording, recording
 from intermodal.autodiff.rules import Derivative, Rule
 from intermodal.backend.contract import replayed_seeds
+from intermodal.dispatch import casting, low_dtype
 from intermodal.errors import GradientError, InvalidValueError
 from intermodal.ops.rules import Elementwise
 from intermodal.tensor import Tensor
 
 if TYPE_CHECKING:
+    from intermodal.dtypes import DType
     from intermodal.ops.table import Op
 
 __all__ = ["budget", "checkpointing", "detect_anomaly", "segment"]
@@ -105,13 +107,14 @@ def segment(function: Callable[..., Any]) -> Callable[..., Any]:
         if not is_recording() or not any(parents):
             return function(*args, **kwargs)
         seeds: list[int] = []
+        low = low_dtype.get()
         with recording(False), replayed_seeds(seeds):
             result = function(*args, **kwargs)
         outputs = [detach(x) for x in trees.leaves(result)]
         kept = trees.map_leaves(lambda x: Tensor(x._data, x._place), given)  # not the user's own, who may write to them
 
         def again(gradients: Any) -> list[Tensor | None]:
-            return _derived_again(function, kept, gradients, seeds)
+            return _derived_again(function, kept, gradients, seeds, low)
 
         node = Node(
             Derivative(f"segment {getattr(function, '__name__', 'function')}", [], joint=Rule(again, ()), multiple=True),
@@ -133,13 +136,13 @@ def segment(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _derived_again(
-    function: Callable[..., Any], kept: Any, gradients: tuple[Tensor, ...], seeds: list[int]
+    function: Callable[..., Any], kept: Any, gradients: tuple[Tensor, ...], seeds: list[int], low: DType | None
 ) -> list[Tensor | None]:
     deeper = is_recording()  # then this derivative is itself differentiated, and its variables stay connected to their past
     start = variable if deeper else require_grad
     variables = trees.map_leaves(lambda x: x if node_of(x) is None else start(x), kept)
     args, kwargs = variables
-    with recording(True), replayed_seeds(seeds):
+    with recording(True), replayed_seeds(seeds), casting(low):
         result = trees.leaves(function(*args, **kwargs))
     roots = [(p, g) for x, g in zip(result, gradients, strict=True) if (p := node_of(x)) is not None]
     own = [p for x in trees.leaves(variables) if (p := node_of(x)) is not None]

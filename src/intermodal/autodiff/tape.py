@@ -14,6 +14,7 @@ from intermodal.autodiff.keeping import Cell, restored
 from intermodal.autodiff.layer import tracked_place
 from intermodal.autodiff.nodes import Node, Parent, Tracked, recording
 from intermodal.autodiff.rules import Kind, Rule
+from intermodal.dispatch import casting
 from intermodal.errors import GradientError
 from intermodal.ops import creation as _c, elementwise as _e, manipulation as _m, reduction as _r
 from intermodal.tensor import Tensor
@@ -40,7 +41,7 @@ def backward(
         before = slots[index]
         slots[index] = gradient if before is None else before + gradient
 
-    with recording(create_graph):
+    with recording(create_graph), casting(None):  # a derivative has the dtypes of its op, whatever scope is open here
         for root, seed in roots:
             arrive(root, fit(seed, root))
         while heap:
@@ -50,7 +51,7 @@ def backward(
                 gradients = [_hooked(node, i, g) for i, g in enumerate(gradients)]
             for i, g in enumerate(gradients):
                 if g is not None and (node.keep if targets is None else (node, i) in targets or node.keep):
-                    found[node, i] = g
+                    found[node, i] = Tensor(g._data, g._place)  # its own: a rule may hand one tensor to all operands
             if node.derivative is None or (useful is not None and node not in useful):
                 continue
             if node.freed:

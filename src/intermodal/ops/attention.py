@@ -72,7 +72,7 @@ def _infer_attention(
     return Inferred((Spec((*scores[:-1], value.shape[-1]), dtype),), attrs, (dtype, dtype, dtype, None, dtype))
 
 
-@op(infer=_infer_attention, namespace="nn")
+@op(infer=_infer_attention, autocast=True, namespace="nn")
 def attention(
     query: Tensor,
     key: Tensor,

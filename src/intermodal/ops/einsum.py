@@ -106,7 +106,7 @@ def _infer_einsum(operands: list[Spec], *, subscripts: str) -> Inferred:
     return Inferred((Spec(tuple(sizes[label] for label in output), dtype),), {"subscripts": subscripts}, dtype)
 
 
-@op(infer=_infer_einsum)
+@op(infer=_infer_einsum, autocast=True)
 def einsum(subscripts: str, /, *operands: Tensor) -> Tensor:
     """Products of the operands, summed over the axes that the result does not name; pairs are taken from left to right.
 

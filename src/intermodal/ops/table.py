@@ -139,12 +139,13 @@ class Op:
         movement: moves elements without computing, so it takes dtypes that an engine can only store.
         view: the result shares the operand's elements; how the operand looks when the result is written to.
         data_dependent: the result's shape depends on the data.
+        autocast: multiplies matrices, so it computes in the low dtype inside `im.autocast`.
         multiple: the op returns a tuple, of however many tensors.
         result: the named tuple of an op with several results.
         function: the public function.
     """
 
-    __slots__ = ("_bind", "data_dependent", "decompose", "doc", "family", "function", "infer", "movement", "multiple", "name", "namespace", "params", "result", "takes_device", "takes_seed", "template", "tensor_params", "view", "vjp")  # fmt: skip
+    __slots__ = ("_bind", "autocast", "data_dependent", "decompose", "doc", "family", "function", "infer", "movement", "multiple", "name", "namespace", "params", "result", "takes_device", "takes_seed", "template", "tensor_params", "view", "vjp")  # fmt: skip
 
     def __init__(
         self,
@@ -157,6 +158,7 @@ class Op:
         movement: bool,
         view: View | None,
         data_dependent: bool,
+        autocast: bool,
         result: Callable[..., tuple[object, ...]] | None,
         name: str | None,
     ) -> None:
@@ -173,6 +175,7 @@ class Op:
         self.movement = movement
         self.view = view
         self.data_dependent = data_dependent
+        self.autocast = autocast
         self.multiple = _annotations(template).get("return") != "Tensor"
         self.result = result
         self.doc = template.__doc__ or ""
@@ -326,6 +329,7 @@ def _row(
     movement: bool,
     view: View | None,
     data_dependent: bool,
+    autocast: bool,
     result: Callable[..., tuple[object, ...]] | None,
     name: str | None,
 ) -> Callable[[F], F]:
@@ -340,6 +344,7 @@ def _row(
             movement=movement,
             view=view,
             data_dependent=data_dependent,
+            autocast=autocast,
             result=result,
             name=name,
         )
@@ -358,6 +363,7 @@ def op(
     movement: bool = False,
     view: View | None = None,
     data_dependent: bool = False,
+    autocast: bool = False,
     result: Callable[..., tuple[object, ...]] | None = None,
     name: str | None = None,
 ) -> Callable[[F], F]:
@@ -370,6 +376,7 @@ def op(
         movement: moves elements without computing.
         view: the result shares the operand's elements: from the operand, the result's new value and the attributes, the operand's new value.
         data_dependent: the result's shape depends on the data.
+        autocast: inside `im.autocast`, its floating-point operands are brought to the low dtype.
         result: the named tuple of several results.
         name: the row's name where it differs from the function's.
     """
@@ -381,6 +388,7 @@ def op(
         movement=movement,
         view=view,
         data_dependent=data_dependent,
+        autocast=autocast,
         result=result,
         name=name,
     )
@@ -394,6 +402,7 @@ def primitive(
     movement: bool = False,
     view: View | None = None,
     data_dependent: bool = False,
+    autocast: bool = False,
     result: Callable[..., tuple[object, ...]] | None = None,
     name: str | None = None,
 ) -> Callable[[F], F]:
@@ -406,6 +415,7 @@ def primitive(
         movement=movement,
         view=view,
         data_dependent=data_dependent,
+        autocast=autocast,
         result=result,
         name=name,
     )
