@@ -80,11 +80,11 @@ def _below(value: Any) -> Any:
 
 def _join_parts(results: Sequence[Tensor], found: Sequence[Tensor], values: list[Any], below: list[Any]) -> None:
     """Make results that are parts of an operand, those of `split` say, views of it here as they are below."""
-    for part, plain in zip(results, found, strict=True):
-        for x, source in zip(values, below, strict=True):
-            if plain._share is not None and type(source) is Tensor and source._share is not None:
-                if plain._share.family is source._share.family and len(plain._share.steps) == 1:
-                    views.join(part, x, plain._share.steps[0])
+    families = [(x, v._share.family) for x, v in zip(values, below, strict=True) if type(v) is Tensor and v._share is not None]
+    for part, share in zip(results, [f._share for f in found], strict=True):
+        for x, family in families:
+            if share is not None and share.family is family and len(share.steps) == 1:
+                views.join(part, x, share.steps[0])
 
 
 def _apart(result: Tensor) -> Tensor:
