@@ -7,6 +7,7 @@ without LAPACK has them too; an engine with it brings its own.
 from __future__ import annotations
 
 import builtins
+import math
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import ml_dtypes
@@ -15,6 +16,7 @@ from intermodal import dtypes
 from intermodal.dtypes import DType
 from intermodal.errors import ExecutionError, ShapeError
 from intermodal.ops import rules
+from intermodal.ops.derivatives import DISCRETE
 from intermodal.ops.matrices import of_square, require_matrix, to_inexact
 from intermodal.ops.rules import FLOAT
 from intermodal.ops.table import Inferred, Spec, op, primitive, public_names
@@ -63,6 +65,111 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
+# --- derivatives of factorizations -------------------------------------------------------------------------------
+
+# Vectors that belong to one singular value or eigenvalue are determined up to a turn among them, and a sign or phase
+# each. The rules take the change that does not turn: it is the right one for each function that does not depend on the
+# turn, and such a function alone has a derivative there. So with the vectors that complete a basis (``full_matrices``,
+# ``complete``), which do not turn within their space.
+
+
+def _over_gaps(values: Tensor) -> Tensor:
+    """1 / (values[j] - values[i]); 0 where the two are equal as far as rounding lets a factorization tell."""
+    gaps = subtract(expand_dims(values, -2), expand_dims(values, -1))
+    return _over(gaps, expand_dims(vector_norm(values, axis=-1, keepdims=True, ord=math.inf), -1))
+
+
+def _over(x: Tensor, size: Tensor) -> Tensor:
+    """1 / x; 0 where x is nothing beside the size of the numbers that it was computed from."""
+    nothing = less_equal(abs(x), multiply(size, _epsilon(x.dtype)))
+    return where(nothing, 0, divide(1.0, where(nothing, 1, x)))
+
+
+def _epsilon(dtype: DType) -> float:
+    return float(ml_dtypes.finfo(dtype.component.numpy).eps)  # type: ignore[no-untyped-call]  # ml_dtypes carries no annotations
+
+
+def _skew(x: Tensor) -> Tensor:
+    return multiply(subtract(x, adjoint(x)), 0.5)
+
+
+def _mirrored(x: Tensor) -> Tensor:
+    """The Hermitian matrices with the given lower triangles."""
+    below = tril(x, k=-1)
+    return add(add(below, adjoint(below)), _spread(_real(diagonal(x))))
+
+
+def _spread(x: Tensor) -> Tensor:
+    """The diagonal matrices with the given diagonals."""
+    return where(eye(x.shape[-1], dtype=dtypes.bool_, device=x.device), expand_dims(x, -2), 0)
+
+
+def _of_first(g: Tensor, basis: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """The gradient of a basis' first columns, for which the others make room, and those columns."""
+    if basis.shape[-1] == count:
+        return g, basis
+    first, rest = basis[..., :count], basis[..., count:]
+    return subtract(g[..., :count], matmul(rest, matmul(adjoint(g[..., count:]), first))), first
+
+
+def _qr_rule(g: tuple[Tensor, Tensor], Q: Tensor, R: Tensor) -> Tensor:  # noqa: N803  # the names of the results
+    g_q, g_r = g
+    count, cols = min(Q.shape[-2], R.shape[-1]), R.shape[-1]
+    g_q, q = _of_first(g_q, Q, count)
+    g_r, r = g_r[..., :count, :count], R[..., :count, :count]
+    right: Tensor | None = None
+    if cols > count:  # further columns are Q times theirs in R
+        right = matmul(q, g[1][..., count:])
+        g_q = add(g_q, matmul(q, matmul(R[..., count:], adjoint(g[1][..., count:]))))
+    inner = _mirrored(subtract(matmul(r, adjoint(g_r)), matmul(adjoint(g_q), q)))
+    left = adjoint(solve_triangular(r, adjoint(add(g_q, matmul(q, inner))), upper=True))
+    return left if right is None else concat([left, right], axis=-1)
+
+
+def _svd_rule(g: tuple[Tensor, Tensor, Tensor], U: Tensor, S: Tensor, Vh: Tensor) -> Tensor:  # noqa: N803  # the names of the results
+    count = S.shape[-1]
+    g_u, u = _of_first(g[0], U, count)
+    g_v, v = _of_first(adjoint(g[2]), adjoint(Vh), count)
+    uh, vh = adjoint(u), adjoint(v)
+    greatest = S[..., :1]
+    sums = _over(add(expand_dims(S, -1), expand_dims(S, -2)), expand_dims(greatest, -1))
+    by_u, by_v = matmul(uh, g_u), matmul(vh, g_v)
+    turns = multiply(_skew(add(by_u, by_v)), _over_gaps(S))  # both bases alike
+    twists = multiply(_skew(subtract(by_u, by_v)), sums)  # one against the other
+    left = matmul(u, add(add(turns, twists), _spread(g[1])))
+    if U.shape[-2] > count:
+        left = add(left, multiply(subtract(g_u, matmul(u, by_u)), expand_dims(_over(S, greatest), -2)))
+    result = matmul(left, vh)
+    if Vh.shape[-1] > count:
+        right = multiply(subtract(g_v, matmul(v, by_v)), expand_dims(_over(S, greatest), -2))
+        result = add(result, matmul(u, adjoint(right)))
+    return result
+
+
+def _eigh_rule(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
+    """The gradient by all elements of a Hermitian matrix, itself Hermitian, though one triangle is read."""
+    adjoint_ = adjoint(eigenvectors)
+    turns = multiply(_skew(matmul(adjoint_, g[1])), _over_gaps(eigenvalues))
+    return matmul(matmul(eigenvectors, add(turns, _spread(g[0]))), adjoint_)
+
+
+def _eig_rule(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
+    adjoint_ = adjoint(eigenvectors)
+    by_vectors = matmul(adjoint_, g[1])
+    # Vectors of length 1 do not grow: what lies along each is taken out.
+    along = multiply(matmul(adjoint_, eigenvectors), expand_dims(diagonal(by_vectors), -2))
+    turns = multiply(subtract(by_vectors, along), conj(_over_gaps(eigenvalues)))
+    return matmul(solve(adjoint_, add(turns, _spread(g[0]))), adjoint_)
+
+
+def _cholesky_rule(g: Tensor, out: Tensor, upper: bool) -> Tensor:
+    """The gradient by all elements of a Hermitian matrix, itself Hermitian, though one triangle is read."""
+    high, g_low = (out, adjoint(g)) if upper else (adjoint(out), g)
+    inner = multiply(_mirrored(matmul(high, g_low)), 0.5)
+    half = solve_triangular(high, inner, upper=True)
+    return solve_triangular(high, adjoint(half), upper=True)
+
+
 # --- factorizations ----------------------------------------------------------------------------------------------
 
 
@@ -75,7 +182,7 @@ def _infer_qr(x: Spec, *, mode: str) -> Inferred:
     return Inferred((Spec((*batch, rows, inner), dtype), Spec((*batch, inner, cols), dtype)), {"mode": mode}, dtype)
 
 
-@primitive(infer=_infer_qr, namespace="linalg", result=QRResult)
+@primitive(infer=_infer_qr, namespace="linalg", result=QRResult, vjp={"x": _qr_rule})
 def qr(x: Tensor, /, *, mode: str = "reduced") -> QRResult:
     """Orthonormal columns Q and an upper triangle R with ``Q @ R == x``; Q is square if mode is ``complete``."""
 
@@ -90,7 +197,7 @@ def _infer_svd(x: Spec, *, full_matrices: bool) -> Inferred:
     return Inferred(specs, {"full_matrices": bool(full_matrices)}, dtype)
 
 
-@primitive(infer=_infer_svd, namespace="linalg", result=SVDResult)
+@primitive(infer=_infer_svd, namespace="linalg", result=SVDResult, vjp={"x": _svd_rule})
 def svd(x: Tensor, /, *, full_matrices: bool = True) -> SVDResult:
     """The singular value decomposition: singular values in descending order between two orthonormal bases.
 
@@ -112,7 +219,7 @@ def svdvals(x: Tensor, /) -> Tensor:
     return svd(x, full_matrices=False).S  # type: ignore[no-any-return]
 
 
-@primitive(infer=of_square("vector:real", "matrix"), namespace="linalg", result=EighResult)
+@primitive(infer=of_square("vector:real", "matrix"), namespace="linalg", result=EighResult, vjp={"x": _eigh_rule})
 def eigh(x: Tensor, /) -> EighResult:
     """Eigenvalues, ascending, and eigenvectors of symmetric or Hermitian matrices; only the lower triangle is read."""
 
@@ -123,7 +230,7 @@ def eigvalsh(x: Tensor, /) -> Tensor:
     return eigh(x).eigenvalues  # type: ignore[no-any-return]
 
 
-@primitive(infer=of_square("vector:complex", "matrix:complex"), namespace="linalg", result=EigResult)
+@primitive(infer=of_square("vector:complex", "matrix:complex"), namespace="linalg", result=EigResult, vjp={"x": _eig_rule})
 def eig(x: Tensor, /) -> EigResult:
     """Eigenvalues and eigenvectors of any square matrices; always complex, in no certain order."""
 
@@ -134,7 +241,7 @@ def eigvals(x: Tensor, /) -> Tensor:
     return eig(x).eigenvalues  # type: ignore[no-any-return]
 
 
-@op(infer=of_square("matrix"), namespace="linalg")
+@op(infer=of_square("matrix"), namespace="linalg", vjp={"x": _cholesky_rule})
 def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
     """The triangle L with ``L @ L^H == x`` of positive definite matrices, or its adjoint if upper; only the lower triangle is read.
 
@@ -168,7 +275,12 @@ def _cholesky(x: Tensor) -> Tensor:
 
 def adjoint(x: Tensor) -> Tensor:
     """The transposes of matrices, conjugated."""
-    return conj(matrix_transpose(x)) if x.dtype.is_complex else matrix_transpose(x)
+    return conjugate(turned(x))
+
+
+def conjugate(x: Tensor) -> Tensor:
+    """The conjugate; real numbers as they are, without a copy."""
+    return conj(x) if x.dtype.is_complex else x
 
 
 def _real(x: Tensor) -> Tensor:
@@ -194,7 +306,15 @@ def _infer_solve(x1: Spec, x2: Spec, **attrs: object) -> Inferred:
     return Inferred((Spec(shape, dtype),), attrs, dtype)
 
 
-@op(infer=_infer_solve, namespace="linalg")
+def _solve_rule(g: Tensor, x1: Tensor, x1_spec: Spec, x2_spec: Spec, out: Tensor) -> tuple[Tensor, Tensor]:
+    if x2_spec.ndim == 1:
+        g, out = expand_dims(g, -1), expand_dims(out, -1)
+    by_right = solve(adjoint(x1), g)
+    by_matrix = negative(by_first_factor(by_right, x1_spec, out))
+    return by_matrix, squeeze(by_right, -1) if x2_spec.ndim == 1 else by_right
+
+
+@op(infer=_infer_solve, namespace="linalg", vjp=_solve_rule)
 def solve(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The x with ``x1 @ x == x2`` for square matrices; a 1-d x2 is one vector for all of them, others are matrices.
 
@@ -235,7 +355,18 @@ def _eliminate(x: Tensor, right: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     return triu(both[..., :, :n]), both[..., :, n:], sign
 
 
-@op(infer=_infer_solve, namespace="linalg")
+def _solve_triangular_rule(
+    g: Tensor, x1: Tensor, x1_spec: Spec, x2_spec: Spec, out: Tensor, upper: bool
+) -> tuple[Tensor, Tensor]:
+    """As for `solve`; the triangle that is not read has the gradient 0."""
+    if x2_spec.ndim == 1:
+        g, out = expand_dims(g, -1), expand_dims(out, -1)
+    by_right = solve_triangular(adjoint(x1), g, upper=not upper)
+    by_matrix = negative((triu if upper else tril)(by_first_factor(by_right, x1_spec, out)))
+    return by_matrix, squeeze(by_right, -1) if x2_spec.ndim == 1 else by_right
+
+
+@op(infer=_infer_solve, namespace="linalg", vjp=_solve_triangular_rule)
 def solve_triangular(x1: Tensor, x2: Tensor, /, *, upper: bool = False) -> Tensor:
     """`solve` for lower (or upper) triangles: faster, and the other triangle is not read."""
     if x2.ndim == 1:
@@ -258,7 +389,12 @@ def _substitute(lower: Tensor, right: Tensor) -> Tensor:
     return concat([top, bottom], axis=-2)
 
 
-@op(infer=of_square("matrix"), namespace="linalg")
+def _inv_rule(g: Tensor, out: Tensor) -> Tensor:
+    adjoint_ = adjoint(out)
+    return negative(matmul(matmul(adjoint_, g), adjoint_))
+
+
+@op(infer=of_square("matrix"), namespace="linalg", vjp={"x": _inv_rule})
 def inv(x: Tensor, /) -> Tensor:
     """The inverses of square matrices. To multiply by an inverse, use `solve`: it is faster and more exact."""
     return solve(x, eye(x.shape[-1], dtype=x.dtype, device=x.device))
@@ -272,14 +408,41 @@ def _pivots(x: Tensor) -> tuple[Tensor, Tensor]:
     return diagonal(upper), sign
 
 
-@op(infer=of_square("number"), namespace="linalg")
+def _det_rule(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
+    """The minors: those of a regular matrix are its inverse times the determinant.
+
+    An inverse is off by the condition number times epsilon, so of matrices near singular ones the singular values give
+    them, and where a determinant underflows. The second derivative is right down to one value less than the full rank.
+    """
+    u, values, vh = svd(x, full_matrices=False)
+    near = less_equal(values[..., -1:], multiply(values[..., :1], _epsilon(x.dtype) ** 0.5))
+    poor = expand_dims(logical_or(near, expand_dims(equal(out, 0), -1)), -1)
+    regular = where(poor, eye(x.shape[-1], dtype=x.dtype, device=x.device), x)
+    by_inverse = _scaled(multiply(g, conjugate(out)), adjoint(inv(regular)))
+    own = eye(x.shape[-1], dtype=dtypes.bool_, device=x.device)
+    others = prod(where(own, 1, expand_dims(values, -2)), axis=-1)
+    turn = conjugate(multiply(det(u), det(vh)))
+    return where(poor, _scaled(multiply(g, turn), matmul(multiply(u, expand_dims(others, -2)), vh)), by_inverse)
+
+
+def _scaled(factor: Tensor, x: Tensor) -> Tensor:
+    return multiply(expand_dims(factor, (-2, -1)), x)
+
+
+@op(infer=of_square("number"), namespace="linalg", vjp={"x": _det_rule})
 def det(x: Tensor, /) -> Tensor:
     """The determinants of square matrices."""
     pivots, sign = _pivots(x)
     return multiply(prod(pivots, axis=-1), sign)
 
 
-@op(infer=of_square("number", "number:real"), namespace="linalg", result=SlogdetResult)
+def _slogdet_rule(g: tuple[Tensor, Tensor], x: Tensor, sign: Tensor) -> Tensor:
+    """There is none for singular matrices, whose logarithm is infinite: `inv` says so. A complex sign turns on the circle."""
+    by_log = add(g[1], multiply(imag(multiply(g[0], conj(sign))), 1j)) if x.dtype.is_complex else g[1]
+    return _scaled(by_log, adjoint(inv(x)))
+
+
+@op(infer=of_square("number", "number:real"), namespace="linalg", result=SlogdetResult, vjp={"x": _slogdet_rule})
 def slogdet(x: Tensor, /) -> SlogdetResult:
     """The sign of determinants and the logarithm of their absolute values, for determinants that would overflow."""
     pivots, sign_ = _pivots(x)
@@ -316,20 +479,42 @@ def _infer_pinv(x: Spec, rtol: object) -> Inferred:
 def _significant(x: Tensor, values: Tensor, rtol: Operand | None) -> Tensor:
     """Which singular values count: those above rtol times the greatest, which comes first."""
     if rtol is None:
-        rtol = builtins.max(x.shape[-2:]) * float(ml_dtypes.finfo(values.dtype.numpy).eps)  # type: ignore[no-untyped-call]  # ml_dtypes carries no annotations
+        rtol = builtins.max(x.shape[-2:]) * _epsilon(values.dtype)
     elif not isinstance(rtol, (bool, int, float, complex)) and rtol.ndim:
         rtol = expand_dims(rtol, -1)
     return greater(values, multiply(values[..., :1], rtol))
 
 
-@op(infer=_infer_rank, namespace="linalg")
+@op(infer=_infer_rank, namespace="linalg", vjp=DISCRETE)
 def matrix_rank(x: Tensor, /, *, rtol: Operand | None = None) -> Tensor:
     """How many singular values are greater than rtol times the greatest; the default is the dtype's epsilon times the larger side."""
     values = svdvals(x)
     return sum(_significant(x, values, rtol), axis=-1, dtype=dtypes.int64)
 
 
-@op(infer=_infer_pinv, namespace="linalg")
+def _pinv_rule(g: Tensor, x: Tensor, rtol: Operand | None, out: Tensor) -> Tensor:
+    """For matrices that keep their rank; where it jumps, a pseudo-inverse jumps too and has no derivative."""
+    gh, outh = adjoint(g), adjoint(out)
+    outside = matmul(subtract(gh, matmul(x, matmul(out, gh))), out)
+    beside = matmul(out, subtract(gh, matmul(matmul(gh, out), x)))
+    result = subtract(add(matmul(outside, outh), matmul(outh, beside)), matmul(matmul(outh, g), outh))
+    return result if rtol is None else add(result, _by_dropped(gh, x, rtol))
+
+
+def _by_dropped(gh: Tensor, x: Tensor, rtol: Operand) -> Tensor:
+    """What is added where singular values are dropped that are not 0: how they mix with the ones that stay."""
+    u, values, vh = svd(x, full_matrices=False)
+    keep = _significant(x, values, rtol)
+    mixed = not_equal(expand_dims(keep, -1), expand_dims(keep, -2))
+    first, second = expand_dims(values, -1), expand_dims(values, -2)
+    great = where(mixed, maximum(first, second), 1)
+    ratio = where(mixed, divide(minimum(first, second), great), 0)
+    weight = divide(ratio, multiply(multiply(great, great), subtract(1.0, multiply(ratio, ratio))))
+    inner = matmul(matmul(adjoint(u), gh), adjoint(vh))
+    return matmul(matmul(u, multiply(weight, add(multiply(ratio, inner), adjoint(inner)))), vh)
+
+
+@op(infer=_infer_pinv, namespace="linalg", vjp={"x": _pinv_rule, "rtol": lambda g: None})
 def pinv(x: Tensor, /, *, rtol: Operand | None = None) -> Tensor:
     """The pseudo-inverses of matrices; singular values up to rtol times the greatest count as zero."""
     u, values, vh = svd(x, full_matrices=False)
@@ -353,10 +538,14 @@ from intermodal.ops.elementwise import (
     divide,
     equal,
     greater,
+    imag,
     less,
     less_equal,
     log,
     logical_and,
+    logical_or,
+    maximum,
+    minimum,
     multiply,
     negative,
     not_equal,
@@ -366,7 +555,7 @@ from intermodal.ops.elementwise import (
     subtract,
     where,
 )
-from intermodal.ops.linalg import diagonal, matmul, matrix_transpose
+from intermodal.ops.linalg import by_first_factor, diagonal, matmul, turned, vector_norm
 from intermodal.ops.manipulation import astype, broadcast_to, concat, expand_dims, flip, squeeze
 from intermodal.ops.reduction import any, prod, sum
 from intermodal.ops.searching import argmax, take_along_axis

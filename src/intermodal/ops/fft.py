@@ -13,6 +13,7 @@ from intermodal import config, dtypes
 from intermodal.dtypes import DType, DTypeLike
 from intermodal.errors import InvalidValueError, ShapeError
 from intermodal.ops import rules
+from intermodal.ops.derivatives import CONSTANT
 from intermodal.ops.matrices import to_inexact
 from intermodal.ops.rules import FLOAT, AxisLike
 from intermodal.ops.table import Infer, Inferred, Shape, Spec, op, primitive, public_names
@@ -93,10 +94,66 @@ def along_axes(kind: Kind) -> Infer:
     return infer
 
 
+# --- derivatives -------------------------------------------------------------------------------------------------
+
+# A transform is linear, and what carries gradients back is its conjugate transpose: the inverse with the other norm. Half
+# a spectrum stands for a whole one, whose inner points come twice: the first, and of an even number of points the last, come once.
+
+
+def _times(x: Tensor, factor: float, axis: int, n: int) -> Tensor:
+    """The inner points of half a spectrum of n times a factor."""
+    k = arange(n // 2 + 1, device=x.device)
+    once = logical_or(equal(k, 0), equal(multiply(k, 2), n))
+    weights = where(once, ones((), dtype=x.dtype.component, device=x.device), factor)
+    return multiply(x, reshape(weights, (-1,) + (1,) * (x.ndim - 1 - axis)))
+
+
+def _fit_all(x: Tensor, shape: Shape, axes: Shape) -> Tensor:
+    for a in axes:
+        x = _fit(x, a, shape[a])
+    return x
+
+
+def _fft_rule(g: Tensor, x_spec: Spec, axis: int, norm: str) -> Tensor:
+    return _fit(ifft(g, axis=axis, norm=_OTHER_NORM[norm]), axis, x_spec.shape[axis])
+
+
+def _ifft_rule(g: Tensor, x_spec: Spec, axis: int, norm: str) -> Tensor:
+    return _fit(fft(g, axis=axis, norm=_OTHER_NORM[norm]), axis, x_spec.shape[axis])
+
+
+def _rfft_rule(g: Tensor, x_spec: Spec, n: int, axis: int, norm: str) -> Tensor:
+    signal = irfft(_times(g, 0.5, axis, n), n=n, axis=axis, norm=_OTHER_NORM[norm])
+    return _fit(signal, axis, x_spec.shape[axis])
+
+
+def _irfft_rule(g: Tensor, x_spec: Spec, n: int, axis: int, norm: str) -> Tensor:
+    half = _times(rfft(g, axis=axis, norm=_OTHER_NORM[norm]), 2.0, axis, n)
+    return _fit(half, axis, x_spec.shape[axis])
+
+
+def _fftn_rule(g: Tensor, x_spec: Spec, axes: Shape, norm: str) -> Tensor:
+    return _fit_all(ifftn(g, axes=axes, norm=_OTHER_NORM[norm]), x_spec.shape, axes)
+
+
+def _ifftn_rule(g: Tensor, x_spec: Spec, axes: Shape, norm: str) -> Tensor:
+    return _fit_all(fftn(g, axes=axes, norm=_OTHER_NORM[norm]), x_spec.shape, axes)
+
+
+def _rfftn_rule(g: Tensor, x_spec: Spec, s: Shape, axes: Shape, norm: str) -> Tensor:
+    signal = irfftn(_times(g, 0.5, axes[-1], s[-1]), s=s, axes=axes, norm=_OTHER_NORM[norm])
+    return _fit_all(signal, x_spec.shape, axes)
+
+
+def _irfftn_rule(g: Tensor, x_spec: Spec, s: Shape, axes: Shape, norm: str) -> Tensor:
+    half = _times(rfftn(g, axes=axes, norm=_OTHER_NORM[norm]), 2.0, axes[-1], s[-1])
+    return _fit_all(half, x_spec.shape, axes)
+
+
 # --- one axis ----------------------------------------------------------------------------------------------------
 
 
-@primitive(infer=along_axis(Kind.COMPLEX), namespace="fft")
+@primitive(infer=along_axis(Kind.COMPLEX), namespace="fft", vjp={"x": _fft_rule})
 def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The discrete Fourier transform along an axis.
 
@@ -108,20 +165,20 @@ def fft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "back
     """
 
 
-@op(infer=along_axis(Kind.COMPLEX), namespace="fft")
+@op(infer=along_axis(Kind.COMPLEX), namespace="fft", vjp={"x": _ifft_rule})
 def ifft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `fft`."""
     return conj(fft(conj(x), n=n, axis=axis, norm=_OTHER_NORM[norm]))
 
 
-@op(infer=along_axis(Kind.HALF), namespace="fft")
+@op(infer=along_axis(Kind.HALF), namespace="fft", vjp={"x": _rfft_rule})
 def rfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The Fourier transform of a real signal: the first half of the spectrum, of which the second is the conjugate."""
     spectrum = fft(x, n=n, axis=axis, norm=norm)
     return _fit(spectrum, rules.axis(axis, x.ndim), spectrum.shape[axis] // 2 + 1)
 
 
-@op(infer=along_axis(Kind.WHOLE), namespace="fft")
+@op(infer=along_axis(Kind.WHOLE), namespace="fft", vjp={"x": _irfft_rule})
 def irfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "backward") -> Tensor:
     """The inverse of `rfft`; an odd number of points must be asked for."""
     place = rules.axis(axis, x.ndim)
@@ -154,7 +211,7 @@ def ihfft(x: Tensor, /, *, n: int | None = None, axis: int = -1, norm: str = "ba
 # --- several axes ------------------------------------------------------------------------------------------------
 
 
-@op(infer=along_axes(Kind.COMPLEX), namespace="fft")
+@op(infer=along_axes(Kind.COMPLEX), namespace="fft", vjp={"x": _fftn_rule})
 def fftn(x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Tensor:
     """The discrete Fourier transform along several axes, all of them by default.
 
@@ -170,7 +227,7 @@ def fftn(x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | 
     return x
 
 
-@op(infer=along_axes(Kind.COMPLEX), namespace="fft")
+@op(infer=along_axes(Kind.COMPLEX), namespace="fft", vjp={"x": _ifftn_rule})
 def ifftn(x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Tensor:
     """The inverse of `fftn`."""
     x = x if x.dtype.is_complex else astype(x, x.dtype.as_complex)
@@ -179,14 +236,14 @@ def ifftn(x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] |
     return x
 
 
-@op(infer=along_axes(Kind.HALF), namespace="fft")
+@op(infer=along_axes(Kind.HALF), namespace="fft", vjp={"x": _rfftn_rule})
 def rfftn(x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Tensor:
     """The Fourier transform of a real signal along several axes; the spectrum is halved along the last of them."""
     places, sizes = _grid(Kind.HALF, x.shape, s, axes)
     return fftn(rfft(x, n=sizes[-1], axis=places[-1], norm=norm), s=sizes[:-1], axes=places[:-1], norm=norm)
 
 
-@op(infer=along_axes(Kind.WHOLE), namespace="fft")
+@op(infer=along_axes(Kind.WHOLE), namespace="fft", vjp={"x": _irfftn_rule})
 def irfftn(x: Tensor, /, *, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str = "backward") -> Tensor:
     """The inverse of `rfftn`; an odd number of points along the last axis must be asked for."""
     places, sizes = _grid(Kind.WHOLE, x.shape, s, axes)
@@ -222,7 +279,7 @@ def _over(steps: Tensor, length: float, dtype: DTypeLike | None) -> Tensor:
     return astype(divide(astype(steps, exact), length), chosen)
 
 
-@op(infer=_infer_fftfreq, namespace="fft")
+@op(infer=_infer_fftfreq, namespace="fft", vjp=CONSTANT)
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """The frequencies of `fft`'s n results for samples that are d apart: from 0 up, then the negative ones.
 
@@ -236,7 +293,7 @@ def fftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device
     return _over(steps, n * d, dtype)
 
 
-@op(infer=_infer_rfftfreq, namespace="fft")
+@op(infer=_infer_rfftfreq, namespace="fft", vjp=CONSTANT)
 def rfftfreq(n: int, /, *, d: float = 1.0, dtype: DTypeLike | None = None, device: DeviceLike | None = None) -> Tensor:
     """The frequencies of `rfft`'s results for n samples that are d apart."""
     return _over(arange(n // 2 + 1, device=device), n * d, dtype)
@@ -260,9 +317,20 @@ def ifftshift(x: Tensor, /, *, axes: AxisLike = None) -> Tensor:
     return roll(x, tuple(-(x.shape[a] // 2) for a in places), axis=places)
 
 
-from intermodal.ops.creation import arange, zeros  # families use each other; bodies look names up when they run
-from intermodal.ops.elementwise import add, conj, divide, real, remainder, subtract
-from intermodal.ops.manipulation import astype, concat, flip, roll
+from intermodal.ops.creation import arange, ones, zeros  # families use each other; bodies look names up when they run
+from intermodal.ops.elementwise import (
+    add,
+    conj,
+    divide,
+    equal,
+    logical_or,
+    multiply,
+    real,
+    remainder,
+    subtract,
+    where,
+)
+from intermodal.ops.manipulation import astype, concat, flip, reshape, roll
 
 if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
     __all__ = public_names(__name__)

@@ -11,6 +11,7 @@ from intermodal import dtypes
 from intermodal.dtypes import DType, DTypeLike
 from intermodal.errors import InvalidValueError, ShapeError
 from intermodal.ops import rules
+from intermodal.ops.derivatives import conj_of
 from intermodal.ops.matrices import common_axis, require_matrix, to_inexact
 from intermodal.ops.reduction import accumulator, reduced
 from intermodal.ops.rules import NUMERIC, AxisLike
@@ -36,7 +37,32 @@ def _infer_matmul(x1: Spec, x2: Spec) -> Inferred:
     return Inferred((Spec(batch + x1.shape[-2:-1] * (x1.ndim > 1) + x2.shape[-1:] * (x2.ndim > 1), dtype),), {}, dtype)
 
 
-@primitive(infer=_infer_matmul)
+def by_first_factor(g: Tensor, x1_spec: Spec, x2: Tensor) -> Tensor:
+    """The derivative of a matrix product by its first factor. A matrix that met a whole stack gets the sum by one product."""
+    if x2.ndim == 1:
+        return multiply(expand_dims(g, -1), conj_of(x2))
+    if x1_spec.ndim == 1:
+        return matmul(conjugate(x2), g) if x2.ndim == 2 else squeeze(matmul(conjugate(x2), expand_dims(g, -1)), -1)
+    if x2.ndim == 2 < g.ndim:  # many rows are one matrix, which NumPy does not see itself
+        rows = reshape(g, (math.prod(g.shape[:-1]), g.shape[-1]))
+        return reshape(matmul(rows, adjoint(x2)), x1_spec.shape)
+    if x1_spec.ndim == 2 < x2.ndim:
+        summed = (*range(x2.ndim - 2), x2.ndim - 1)
+        return tensordot(g, conjugate(x2), axes=(summed, summed))
+    return matmul(g, adjoint(x2))
+
+
+def _by_second_factor(g: Tensor, x1: Tensor, x2_spec: Spec) -> Tensor:
+    """The derivative of a matrix product by its second factor: for one weight and a batch of rows, one product."""
+    if x1.ndim == 1:
+        return multiply(g, conj_of(x1)) if x2_spec.ndim == 1 else multiply(expand_dims(conjugate(x1), -1), expand_dims(g, -2))
+    if x2_spec.ndim <= 2 < x1.ndim:
+        rows = math.prod(x1.shape[:-1])
+        g, x1 = reshape(g, (rows, *x2_spec.shape[1:])), reshape(x1, (rows, x1.shape[-1]))
+    return matmul(adjoint(x1), g)
+
+
+@primitive(infer=_infer_matmul, autocast=True, vjp={"x1": by_first_factor, "x2": _by_second_factor})
 def matmul(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The matrix product; leading axes broadcast as stacks of matrices, a 1-d tensor is a vector."""
 
@@ -72,7 +98,7 @@ def _infer_tensordot(x1: Spec, x2: Spec, *, axes: object) -> Inferred:
     )
 
 
-@op(infer=_infer_tensordot)
+@op(infer=_infer_tensordot, autocast=True)
 def tensordot(x1: Tensor, x2: Tensor, /, *, axes: int | tuple[Sequence[int], Sequence[int]] = 2) -> Tensor:
     """The products of two tensors summed over pairs of axes.
 
@@ -104,7 +130,14 @@ def _infer_vecdot(x1: Spec, x2: Spec, *, axis: int) -> Inferred:
     return Inferred((Spec(reduced(shape, (along + len(shape),), False), dtype),), {"axis": along}, dtype)
 
 
-@op(infer=_infer_vecdot)
+@op(
+    infer=_infer_vecdot,
+    autocast=True,
+    vjp={
+        "x1": lambda g, x2, axis: conj_of(expand_dims(g, axis)) * x2,
+        "x2": lambda g, x1, axis: expand_dims(g, axis) * x1,
+    },
+)
 def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The dot product of vectors along an axis, the first conjugated."""
     along = common_axis(x1.ndim, x2.ndim, axis)
@@ -119,7 +152,11 @@ def _infer_outer(x1: Spec, x2: Spec) -> Inferred:
     return Inferred((Spec(x1.shape + x2.shape, dtype),), {}, dtype)
 
 
-@op(infer=_infer_outer, namespace="linalg")
+@op(
+    infer=_infer_outer,
+    namespace="linalg",
+    vjp={"x1": lambda g, x2: g @ conj_of(x2), "x2": lambda g, x1: conj_of(x1) @ g},
+)
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
     """The product of each element of one vector with each of the other."""
     return multiply(expand_dims(x1, 1), x2)
@@ -132,7 +169,15 @@ def _infer_cross(x1: Spec, x2: Spec, *, axis: int) -> Inferred:
     return Inferred((Spec(shape, dtype),), {"axis": along}, dtype)
 
 
-@op(infer=_infer_cross, namespace="linalg")
+def _cross_by_first(g: Tensor, x2: Tensor, axis: int) -> Tensor:
+    return cross(conjugate(x2), g, axis=axis)
+
+
+def _cross_by_second(g: Tensor, x1: Tensor, axis: int) -> Tensor:
+    return cross(g, conjugate(x1), axis=axis)
+
+
+@op(infer=_infer_cross, namespace="linalg", vjp={"x1": _cross_by_first, "x2": _cross_by_second})
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
     """The cross product of vectors of 3 elements along an axis."""
     along = common_axis(x1.ndim, x2.ndim, axis)
@@ -201,6 +246,11 @@ def _infer_matrix_transpose(x: Spec) -> Spec:
 @op(infer=_infer_matrix_transpose, movement=True)
 def matrix_transpose(x: Tensor, /) -> Tensor:
     """The last two axes exchanged."""
+    return turned(x)
+
+
+def turned(x: Tensor) -> Tensor:
+    """The last two axes exchanged, for other ops' bodies and rules: by one op."""
     return permute_dims(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
@@ -230,7 +280,16 @@ def _infer_diagonal(x: Spec, *, offset: int) -> Inferred:
     return Inferred((Spec((*x.shape[:-2], _diagonal_size(x.shape, k)), x.dtype),), {"offset": k})
 
 
-@op(infer=_infer_diagonal, namespace="linalg", movement=True)
+def _on_diagonal(g: Tensor, x_spec: Spec, offset: int) -> Tensor:
+    """The matrices with given diagonals and zeros elsewhere."""
+    rows, cols = x_spec.shape[-2:]
+    size, axis = (rows, -1) if offset >= 0 else (cols, -2)
+    if size > g.shape[-1]:
+        g = concat([g, zeros((*g.shape[:-1], size - g.shape[-1]), dtype=g.dtype, device=g.device)], axis=-1)
+    return where(eye(rows, cols, k=offset, dtype=dtypes.bool_, device=g.device), expand_dims(g, axis), 0)
+
+
+@op(infer=_infer_diagonal, namespace="linalg", movement=True, vjp={"x": _on_diagonal})
 def diagonal(x: Tensor, /, *, offset: int = 0) -> Tensor:
     """The diagonals of matrices: above the main one for a positive offset, below it for a negative one."""
     rows, cols = x.shape[-2:]
@@ -269,7 +328,33 @@ def _infer_vector_norm(x: Spec, *, axis: AxisLike, keepdims: bool, ord: object) 
     return Inferred((Spec(reduced(x.shape, axes, keepdims), dtype.component),), attrs, dtype)
 
 
-@op(infer=_infer_vector_norm, namespace="linalg")
+def _vector_norm_rule(g: Tensor, x: Tensor, out: Tensor, axis: tuple[int, ...], keepdims: bool, ord: float) -> Tensor | None:
+    """The slope of each element: (|x| / norm)^(ord - 1) along x's direction.
+
+    At its kinks a norm has the slope 0: all orders where the norm is 0, orders below 1 and 1 itself at each element that
+    is 0. Elements that are equally far out share the slope of an infinite order.
+    """
+    if ord == 0:
+        return None
+    if not keepdims:
+        kept = reduced(x.shape, axis, True)
+        g, out = reshape(g, kept), reshape(out, kept)
+    if ord == 1:
+        return multiply(g, sign(x))
+    if math.isinf(ord):
+        extreme = astype(equal(abs(x), out), g.dtype)
+        share = divide(g, maximum(sum(extreme, axis=axis, keepdims=True), 1))  # none equals NaN
+        return multiply(multiply(extreme, share), sign(x))
+    still = equal(out, 0)
+    norm = where(still, 1, out)
+    if ord == 2:
+        return multiply(where(still, 0, g), divide(x, norm))
+    flat = logical_or(still, equal(x, 0))
+    ratio = where(flat, 1, divide(abs(x), norm))
+    return multiply(multiply(g, where(flat, 0, pow(ratio, ord - 1))), sign(x))
+
+
+@op(infer=_infer_vector_norm, namespace="linalg", vjp={"x": _vector_norm_rule})
 def vector_norm(x: Tensor, /, *, axis: AxisLike = None, keepdims: bool = False, ord: float = 2) -> Tensor:
     """The norm of vectors over axes: (sum |x|^ord)^(1/ord), the extremes for infinite ord, the count of nonzeros for 0.
 
@@ -343,12 +428,27 @@ def matrix_norm(x: Tensor, /, *, keepdims: bool = False, ord: float | str | None
     return expand_dims(result, (-2, -1)) if keepdims else result
 
 
-from intermodal.ops.creation import eye  # families use each other; bodies look names up when they run
-from intermodal.ops.elementwise import abs, conj, multiply, not_equal, pow, sqrt, subtract
-from intermodal.ops.factorization import inv, svdvals
+from intermodal.ops.creation import eye, zeros  # families use each other; bodies look names up when they run
+from intermodal.ops.elementwise import (
+    abs,
+    conj,
+    divide,
+    equal,
+    logical_or,
+    maximum,
+    multiply,
+    not_equal,
+    pow,
+    sign,
+    sqrt,
+    subtract,
+    where,
+)
+from intermodal.ops.factorization import adjoint, conjugate, inv, svdvals
 from intermodal.ops.manipulation import (
     astype,
     broadcast_to,
+    concat,
     expand_dims,
     moveaxis,
     permute_dims,
