@@ -426,9 +426,8 @@ def abs(x: Tensor, /) -> Tensor:
 def _sign_by_x(g: Tensor, x: Tensor) -> Tensor | None:
     if not x.dtype.is_complex:
         return None
-    # Only what turns x moves its point on the circle: the part of the gradient that points outward is taken away.
     outward = sign(x)
-    return (g - outward * real(conj(g) * outward)) / _nonzero(abs(x))
+    return outward * 1j * (imag(conj(outward) * g) / _nonzero(abs(x)))  # what points outward does not turn x
 
 
 @op(infer=elementwise(NUMERIC), vjp={"x": _sign_by_x})
