@@ -20,7 +20,9 @@ __all__ = ["Conv2d", "Dropout", "Embedding", "LayerNorm", "Linear", "MultiHeadAt
 
 def _uniform(shape: tuple[int, ...], fan_in: int, dtype: DTypeLike | None, device: DeviceLike | None) -> Tensor:
     """Weights whose sums over ``fan_in`` inputs of variance 1 have variance 1/3."""
-    bound = 1.0 / math.sqrt(fan_in) if fan_in else 0.0
+    if not fan_in:
+        return _f.zeros(shape, dtype=dtype, device=device)
+    bound = 1.0 / math.sqrt(fan_in)
     return _r.uniform(shape, low=-bound, high=bound, dtype=dtype, device=device)
 
 
