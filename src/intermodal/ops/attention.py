@@ -9,6 +9,7 @@ from intermodal import dtypes
 from intermodal.dtypes import DTypeLike
 from intermodal.errors import InvalidValueError, ShapeError
 from intermodal.ops import rules
+from intermodal.ops.derivatives import CONSTANT
 from intermodal.ops.precision import narrow, wide
 from intermodal.ops.rules import BOOL, FLOAT, INTEGER
 from intermodal.ops.table import Inferred, Shape, Spec, op, public_names
@@ -171,7 +172,7 @@ def _infer_one_hot(indices: Spec, *, num_classes: int, axis: int, dtype: DTypeLi
     return Inferred((Spec(shape, chosen),), {"num_classes": count, "axis": along, "dtype": chosen})
 
 
-@op(infer=_infer_one_hot, namespace="nn")
+@op(infer=_infer_one_hot, namespace="nn", vjp=CONSTANT)
 def one_hot(indices: Tensor, /, num_classes: int, *, axis: int = -1, dtype: DTypeLike | None = None) -> Tensor:
     """Vectors along a new axis that are 1 at the index and 0 elsewhere; an index outside raises.
 

@@ -85,8 +85,9 @@ def check_grad(
         return [x for x in trees.leaves(function(*args)) if x.dtype.is_inexact]
 
     # Each order is checked on the function that gives the weighted gradient of the order before.
+    size = 0.0
     for n in range(1, order + 1):
-        weights = _check(flat, leaves, n, eps, rtol, atol)
+        weights, size = _check(flat, leaves, n, size, eps, rtol, atol)
         flat = _gradient_of(flat, weights)
 
 
@@ -102,11 +103,12 @@ def _check(
     function: Callable[..., list[Tensor]],
     leaves: list[_Leaf],
     order: int,
+    size: float,
     eps: float | None,
     rtol: float | None,
     atol: float | None,
-) -> list[Tensor]:
-    """Compare one order; the weights of the results are handed back."""
+) -> tuple[list[Tensor], float]:
+    """Compare one order; the weights of the results are handed back, and their size."""
     values = [x.value for x in leaves]
     results, pull = vjp(function, *values)
     outputs = [_host(x) for x in results]
@@ -122,7 +124,8 @@ def _check(
     weights = [asarray(w, device=x.device) for w, x in zip(hosts, results, strict=True)]
     differences = _Differences(function, values, hosts, gap ** (1 / 3) if eps is None else eps)
     relative = MARGIN * gap ** (2 / 3) if rtol is None else rtol
-    size = sum(float((np.abs(w) * np.abs(y)).sum()) for w, y in zip(hosts, outputs, strict=True))
+    # A gradient can be small because large numbers cancel in it, whose roundings stay: so a size from before counts too.
+    size = max(size, sum(float((np.abs(w) * np.abs(y)).sum()) for w, y in zip(hosts, outputs, strict=True)))
     absolute = relative * size if atol is None else atol
     for which, (leaf, gradient) in enumerate(zip(leaves, pull(weights), strict=True)):
         x = leaf.value
@@ -143,7 +146,7 @@ def _check(
                     f"the derivative of order {order} by {leaf.path}, element {index}, is {found[index]!s} on the tape and "
                     f"{better if x.dtype.is_complex else better.real!s} by differences; they may lie {allowed:.2g} apart"
                 )
-    return weights
+    return weights, size
 
 
 class _Differences(NamedTuple):
