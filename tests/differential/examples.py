@@ -46,6 +46,15 @@ EXAMPLES: Final[dict[str, Program]] = {
         Step("source", array(complex(0.0, 0.0), "complex128"), "plain"),
         Step("pow", V(0), V(1)),
     ),
+    "a complex number to an integer power": Program(
+        Step("source", array([[0], [1], [4]], "int64"), "plain"),
+        Step(
+            "source",
+            array([[complex(1e-39, -0.0)], [complex(2.938735877055719e-39, -0.0)], [complex(1e-38, -1.0)]], "complex64"),
+            "plain",
+        ),
+        Step("pow", V(1), V(0)),
+    ),
     "a power of complex 0 is 0": Program(
         Step("source", array([complex(0.0, 0.0)], "complex64"), "plain"),
         Step("source", array([complex(1.0, 1.0), complex(2.5, 0.0)], "complex64"), "plain"),
@@ -115,6 +124,10 @@ EXAMPLES: Final[dict[str, Program]] = {
         Step("source", array([[0.0, -2.0, -3.5], [2.0, 0.5, -0.25]], "float32"), "plain"),
         Step("ihfft", V(0), n=1, axis=-2),
         Step("round", V(1), decimals=2),
+    ),
+    "gelu below zero has the digits that its formula leaves": Program(
+        Step("source", array(-3.3934833824215884, "float64"), "plain"),
+        Step("gelu", V(0), approximate="tanh"),
     ),
     "softplus of a large number is the number": Program(
         Step("source", array([1.7976931348623157e308, inf, nan, -1.0], "float64"), "plain"),
