@@ -1,23 +1,26 @@
 """Convolution of any rank, transposed convolution, and the linear layer. Deformable convolution is in `sampling`.
 
 There is one row for all ranks, `conv`, and one for its adjoint, `conv_transpose`: these are what an engine provides.
-`conv1d` to `conv3d` and their transposes only say how many spatial axes they expect. The derivatives need no rows:
-of the input it is the transposed convolution, of the weight a convolution with batch and channels exchanged.
+`conv1d` to `conv3d` and their transposes only say how many spatial axes they expect. The derivative of one by its input
+is the other; that by the weight is a row of its own, `conv_weight_grad`, for both.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from intermodal.errors import InvalidValueError, ShapeError
 from intermodal.ops import rules
+from intermodal.ops.derivatives import conj_of
 from intermodal.ops.rules import NUMERIC
-from intermodal.ops.table import Inferred, Shape, Spec, op, public_names
+from intermodal.ops.table import TABLE, Inferred, Shape, Spec, Vjp, op, public_names
 from intermodal.ops.windows import (
     Geometry,
     Padding,
+    Pairs,
     Sizes,
     at_least,
     crop_spatial,
@@ -82,7 +85,155 @@ def infer_conv(
     return Inferred((Spec(shape, dtype),), {**geometry.attrs, "groups": groups}, dtype)
 
 
-@op(infer=infer_conv, namespace="nn")
+# --- derivatives -------------------------------------------------------------------------------------------------
+
+
+def _conv_by_x(
+    g: Tensor, x_spec: Spec, weight: Tensor, stride: Shape, padding: Pairs, dilation: Shape, groups: int
+) -> Tensor | None:
+    """The adjoint of a convolution: from its windows back to an input of known size."""
+    sizes = x_spec.shape[2:]
+    if 0 in sizes:
+        return None
+    rank = len(sizes)
+    geometry = Geometry(weight.shape[2:], stride, padding, dilation)
+    counts = geometry.counts(sizes)
+    if g.shape[2:] != counts:  # windows that fit, but were not asked for
+        g = pad_spatial(g, tuple((0, n - m) for n, m in zip(counts, g.shape[2:], strict=True)))
+    extra = tuple((n - span) % step for n, span, step in zip(geometry.padded(sizes), geometry.reach, stride, strict=True))
+    transposed = _of_rank("conv_transpose", rank)
+    result: Tensor = transposed(g, _conj(weight), output_padding=extra, groups=groups, **geometry.attrs)
+    return result
+
+
+def _conj(x: Tensor) -> Tensor:
+    return cast("Tensor", conj_of(x))
+
+
+def _of_rank(name: str, rank: int) -> Callable[..., Any]:
+    """The row that engines know best."""
+    return TABLE[f"{name}{rank}d" if rank <= 3 else name].function
+
+
+def _conv_by_weight(
+    g: Tensor, x: Tensor, weight_spec: Spec, stride: Shape, padding: Pairs, dilation: Shape, groups: int
+) -> Tensor:
+    return conv_weight_grad(
+        _conj(x), g, kernel_size=weight_spec.shape[2:], stride=stride, padding=padding, dilation=dilation, groups=groups
+    )
+
+
+def _by_bias(g: Tensor) -> Tensor:
+    return total(g, axis=(0, *range(2, g.ndim)))
+
+
+_CONV: Final[Vjp] = {"x": _conv_by_x, "weight": _conv_by_weight, "bias": _by_bias}
+
+
+def _transpose_by_x(
+    g: Tensor, x_spec: Spec, weight: Tensor, stride: Shape, padding: Pairs, dilation: Shape, groups: int
+) -> Tensor:
+    result = conv(g, _conj(weight), stride=stride, padding=padding, dilation=dilation, groups=groups)
+    # Output padding may be so wide that another window fits on it.
+    return result if result.shape == x_spec.shape else crop_spatial(result, (0,) * len(stride), x_spec.shape[2:])
+
+
+def _transpose_by_weight(
+    g: Tensor, x: Tensor, weight_spec: Spec, stride: Shape, padding: Pairs, dilation: Shape, groups: int
+) -> Tensor:
+    kernel = weight_spec.shape[2:]
+    return conv_weight_grad(
+        g,
+        _conj(x),
+        kernel_size=kernel,
+        stride=stride,
+        padding=padding,
+        dilation=dilation,
+        groups=groups,
+    )
+
+
+_TRANSPOSE: Final[Vjp] = {"x": _transpose_by_x, "weight": _transpose_by_weight, "bias": _by_bias}
+
+
+def _infer_conv_weight_grad(
+    x: Spec, gradient: Spec, *, kernel_size: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, groups: int
+) -> Inferred:
+    dtype = rules.require(rules.operand_dtype(x, gradient), NUMERIC)
+    rank, groups = require_spatial(x), at_least(1, groups, "groups")
+    geometry = Geometry.of(rank, kernel_size, stride, padding, dilation)
+    counts = geometry.counts(x.shape[2:])
+    if (
+        gradient.ndim != x.ndim
+        or gradient.shape[0] != x.shape[0]
+        or any(not 1 <= m <= n for m, n in zip(gradient.shape[2:], counts, strict=True))
+    ):
+        raise ShapeError(
+            f"the gradient has shape {gradient.shape}, but an input of shape {x.shape} needs ({x.shape[0]}, channels, *windows) with windows up to {counts}."
+        )
+    if x.shape[1] % groups or gradient.shape[1] % groups:
+        raise ShapeError(f"{x.shape[1]} and {gradient.shape[1]} channels do not both divide into {groups} groups.")
+    shape = (gradient.shape[1], x.shape[1] // groups, *geometry.kernel)
+    attrs = {"kernel_size": geometry.kernel, **geometry.attrs, "groups": groups}
+    return Inferred((Spec(shape, dtype),), attrs, dtype)
+
+
+def _weight_grad_by_x(
+    g: Tensor, x_spec: Spec, gradient: Tensor, stride: Shape, padding: Pairs, dilation: Shape, groups: int
+) -> Tensor | None:
+    return _conv_by_x(_conj(gradient), x_spec, _conj(g), stride, padding, dilation, groups)
+
+
+def _weight_grad_by_gradient(
+    g: Tensor, x: Tensor, gradient_spec: Spec, stride: Shape, padding: Pairs, dilation: Shape, groups: int
+) -> Tensor:
+    return _transpose_by_x(_conj(x), gradient_spec, _conj(g), stride, padding, dilation, groups)
+
+
+@op(infer=_infer_conv_weight_grad, namespace="nn", vjp={"x": _weight_grad_by_x, "gradient": _weight_grad_by_gradient})
+def conv_weight_grad(
+    x: Tensor,
+    gradient: Tensor,
+    /,
+    *,
+    kernel_size: Sizes,
+    stride: Sizes = 1,
+    padding: Padding = 0,
+    dilation: Sizes = 1,
+    groups: int = 1,
+) -> Tensor:
+    """The derivative of `conv` by its weight: each window of the input times the gradient of what was computed from it.
+
+    Args:
+        x: the input of the convolution, (batch, in channels, *spatial).
+        gradient: of its result, (batch, out channels, *windows).
+        kernel_size: the sizes of the kernel.
+        stride: as of the convolution.
+        padding: as of the convolution.
+        dilation: as of the convolution.
+        groups: as of the convolution.
+    """
+    rank, batch, out, counts = x.ndim - 2, x.shape[0], gradient.shape[1], gradient.shape[2:]
+    geometry = Geometry.of(rank, kernel_size, stride, padding, dilation)
+    found = crop_windows(windows(pad_spatial(x, geometry.padding), geometry), counts)
+    parts = reshape(found, (batch, groups, x.shape[1] // groups, *found.shape[2:]))
+    # One product for each group, in which batch and windows are summed over together.
+    order = (1, 0, *range(3, 3 + rank), 2, *range(3 + rank, 3 + 2 * rank))
+    places, depth = batch * math.prod(counts), x.shape[1] // groups * math.prod(geometry.kernel)
+    rows = reshape(permute_dims(parts, order), (groups, places, depth))
+    kernels = reshape(permute_dims(gradient, (1, 0, *range(2, 2 + rank))), (groups, out // groups, places))
+    return reshape(matmul(kernels, rows), (out, x.shape[1] // groups, *geometry.kernel))
+
+
+def crop_windows(found: Tensor, counts: Shape) -> Tensor:
+    """The first windows along each axis."""
+    return found if found.shape[2 : 2 + len(counts)] == counts else found[(slice(None), slice(None), *map(slice, counts))]
+
+
+# --- the rows ----------------------------------------------------------------------------------------------------
+
+
+@op(infer=infer_conv, autocast=True, namespace="nn", vjp=_CONV)
 def conv(
     x: Tensor,
     /,
@@ -171,7 +322,7 @@ def _transposed_sizes(sizes: Shape, geometry: Geometry, extra: Shape) -> Shape:
     )
 
 
-@op(infer=_infer_conv_transpose, namespace="nn")
+@op(infer=_infer_conv_transpose, autocast=True, namespace="nn", vjp=_TRANSPOSE)
 def conv_transpose(
     x: Tensor,
     /,
@@ -213,7 +364,7 @@ def conv_transpose(
 # --- by rank -----------------------------------------------------------------------------------------------------
 
 
-@op(infer=partial(infer_conv, rank=1), namespace="nn")
+@op(infer=partial(infer_conv, rank=1), autocast=True, namespace="nn", vjp=_CONV)
 def conv1d(
     x: Tensor,
     /,
@@ -229,7 +380,7 @@ def conv1d(
     return conv(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
-@op(infer=partial(infer_conv, rank=2), namespace="nn")
+@op(infer=partial(infer_conv, rank=2), autocast=True, namespace="nn", vjp=_CONV)
 def conv2d(
     x: Tensor,
     /,
@@ -251,7 +402,7 @@ def conv2d(
     return conv(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
-@op(infer=partial(infer_conv, rank=3), namespace="nn")
+@op(infer=partial(infer_conv, rank=3), autocast=True, namespace="nn", vjp=_CONV)
 def conv3d(
     x: Tensor,
     /,
@@ -267,7 +418,7 @@ def conv3d(
     return conv(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
-@op(infer=partial(_infer_conv_transpose, rank=1), namespace="nn")
+@op(infer=partial(_infer_conv_transpose, rank=1), autocast=True, namespace="nn", vjp=_TRANSPOSE)
 def conv_transpose1d(
     x: Tensor,
     /,
@@ -286,7 +437,7 @@ def conv_transpose1d(
     )
 
 
-@op(infer=partial(_infer_conv_transpose, rank=2), namespace="nn")
+@op(infer=partial(_infer_conv_transpose, rank=2), autocast=True, namespace="nn", vjp=_TRANSPOSE)
 def conv_transpose2d(
     x: Tensor,
     /,
@@ -305,7 +456,7 @@ def conv_transpose2d(
     )
 
 
-@op(infer=partial(_infer_conv_transpose, rank=3), namespace="nn")
+@op(infer=partial(_infer_conv_transpose, rank=3), autocast=True, namespace="nn", vjp=_TRANSPOSE)
 def conv_transpose3d(
     x: Tensor,
     /,
@@ -341,7 +492,16 @@ def _infer_linear(x: Spec, weight: Spec, bias: Spec | None) -> Inferred:
     return Inferred((Spec((*x.shape[:-1], out), dtype),), {}, dtype)
 
 
-@op(infer=_infer_linear, namespace="nn")
+def _linear_by_x(g: Tensor, weight: Tensor) -> Tensor:
+    return matmul(g, _conj(weight))
+
+
+def _linear_by_weight(g: Tensor, x: Tensor) -> Tensor:
+    rows = math.prod(x.shape[:-1])  # all examples in one product
+    return matmul(matrix_transpose(reshape(g, (rows, g.shape[-1]))), reshape(_conj(x), (rows, x.shape[-1])))
+
+
+@op(infer=_infer_linear, autocast=True, namespace="nn", vjp={"x": _linear_by_x, "weight": _linear_by_weight, "bias": lambda g: g})
 def linear(x: Tensor, /, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """The linear layer x @ weight.T + bias, for a weight (out features, in features).
 
@@ -356,7 +516,8 @@ def linear(x: Tensor, /, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 from intermodal.ops.elementwise import add  # families use each other; bodies look names up when they run
 from intermodal.ops.linalg import matmul, matrix_transpose
-from intermodal.ops.manipulation import reshape
+from intermodal.ops.manipulation import permute_dims, reshape
+from intermodal.ops.reduction import sum as total
 
 if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
     __all__ = public_names(__name__)

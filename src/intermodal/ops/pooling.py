@@ -2,6 +2,9 @@
 
 A window's maximum or sum is found one axis after the other. There is one row for all ranks (`max_pool`, `avg_pool` and
 so on), which an engine may provide; `max_pool2d` and its kin only say how many spatial axes they expect.
+
+The gradient of a maximum goes to the first of equal elements, where `max_pool_with_indices` found it. So a maximum that
+is to be differentiated is computed with its index from the start, which costs less than to look for it again.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from __future__ import annotations
 import builtins
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from intermodal import dtypes
 from intermodal.dtypes import DType, Scalar
@@ -17,8 +20,8 @@ from intermodal.errors import InvalidValueError
 from intermodal.ops import rules
 from intermodal.ops.precision import narrow, wide
 from intermodal.ops.rules import FLOAT, REAL
-from intermodal.ops.table import Inferred, Shape, Spec, op, public_names
-from intermodal.ops.windows import Geometry, Padding, Sizes, require_spatial, window_count
+from intermodal.ops.table import TABLE, Inferred, Shape, Spec, op, public_names
+from intermodal.ops.windows import Geometry, Padding, Pairs, Sizes, crop_spatial, require_spatial, window_count
 
 if TYPE_CHECKING:
     from intermodal.tensor import Tensor
@@ -122,13 +125,28 @@ def max_pool(
         dilation: from one element of a window to its next.
         ceil_mode: a last window that reaches past the end counts too.
     """
+    if x.is_tracked:
+        row = TABLE[f"max_pool{x.ndim - 2}d_with_indices" if x.ndim <= 5 else "max_pool_with_indices"]
+        found: Pooled = row.function(
+            x, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
+        )
+        return cast("Tensor", found.values)
     geometry = pool_geometry(x.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
     for i in range(x.ndim - 2):
         x = max(_along(x, i, geometry, lowest(x.dtype)), axis=-1)
     return x
 
 
-@op(infer=partial(_infer_pool, indices=True), namespace="nn", result=Pooled)
+def _max_back(g: tuple[Tensor, Tensor], x_spec: Spec, indices: Tensor) -> Tensor:
+    """Each gradient to the place of its maximum; one place may be the maximum of several windows."""
+    rows, count = x_spec.shape[:2], math.prod(indices.shape[2:])
+    values = wide(reshape(g[0], (*rows, count)))
+    empty = full((*rows, math.prod(x_spec.shape[2:])), 0.0, dtype=values.dtype, device=values.device)
+    flat = scatter(empty, reshape(indices, (*rows, count)), values, axis=2, mode="add")
+    return narrow(reshape(flat, x_spec.shape), g[0].dtype)
+
+
+@op(infer=partial(_infer_pool, indices=True), namespace="nn", result=Pooled, vjp={"x": _max_back})
 def max_pool_with_indices(
     x: Tensor,
     /,
@@ -162,7 +180,39 @@ def max_pool_with_indices(
 # --- means -------------------------------------------------------------------------------------------------------
 
 
-@op(infer=partial(_infer_pool, kinds=FLOAT), namespace="nn")
+def _lengths(sizes: Shape, geometry: Geometry, pads: Pairs, count_include_pad: bool, like: Tensor) -> tuple[Tensor | None, int]:
+    """How many elements count in each window, as a product: the axes along which that varies, and one number for the others."""
+    shares: Tensor | None = None
+    count = math.prod(geometry.kernel)
+    for i, (n, (before, after)) in enumerate(zip(sizes, pads, strict=True)):
+        low, high = (-before, n + after) if count_include_pad else (0, n)
+        if (before and not count_include_pad) or geometry.padding[i][1] > high - n:
+            windows = (geometry.padded(sizes)[i] - geometry.kernel[i]) // geometry.stride[i] + 1
+            start = subtract(multiply(arange(windows, device=like.device), geometry.stride[i]), before)
+            length = subtract(minimum(add(start, geometry.kernel[i]), high), maximum(start, low))
+            share = _line(length, i, 2 + len(sizes))
+            shares, count = share if shares is None else multiply(shares, share), count // geometry.kernel[i]
+    return shares, count
+
+
+def _mean_of(total: Tensor, shares: Tensor | None, count: int) -> Tensor:
+    return divide(total, float(count) if shares is None else astype(multiply(shares, count), total.dtype))
+
+
+def _mean_back(
+    g: Tensor, x_spec: Spec, kernel_size: Shape, stride: Shape, padding: Pairs, ceil_mode: bool, count_include_pad: bool
+) -> Tensor:
+    """Each element gets its share of the gradients of all windows that it lies in."""
+    sizes = x_spec.shape[2:]
+    geometry = pool_geometry(sizes, kernel_size, stride, padding, 1, ceil_mode)
+    share = _mean_of(wide(g), *_lengths(sizes, geometry, padding, count_include_pad, g))
+    for i, length in reversed(list(enumerate(geometry.padded(sizes)))):
+        windows = broadcast_to(expand_dims(share, axis=-1), (*share.shape, kernel_size[i]))
+        share = overlap_add(windows, axis=2 + i, length=length, step=stride[i])
+    return narrow(crop_spatial(share, [before for before, _ in padding], sizes), g.dtype)
+
+
+@op(infer=partial(_infer_pool, kinds=FLOAT), namespace="nn", vjp={"x": _mean_back})
 def avg_pool(
     x: Tensor,
     /,
@@ -186,20 +236,10 @@ def avg_pool(
     sizes = x.shape[2:]
     geometry = pool_geometry(sizes, kernel_size, stride, padding, 1, ceil_mode)
     pads = Geometry.of(len(sizes), kernel_size, kernel_size if stride is None else stride, padding, 1).padding
-    total, count = wide(x), math.prod(geometry.kernel)
-    shares: Tensor | None = None
-    for i, (n, (before, after)) in enumerate(zip(sizes, pads, strict=True)):
-        found = _along(total, i, geometry, 0.0)
-        total = sum(found, axis=-1)
-        low, high = (-before, n + after) if count_include_pad else (0, n)
-        if (before and not count_include_pad) or geometry.padding[i][1] > high - n:
-            start = subtract(multiply(arange(total.shape[2 + i], device=x.device), geometry.stride[i]), before)
-            length = subtract(minimum(add(start, geometry.kernel[i]), high), maximum(start, low))
-            share = _line(length, i, x.ndim)
-            shares, count = share if shares is None else multiply(shares, share), count // geometry.kernel[i]
-    if shares is None:
-        return narrow(divide(total, float(count)), x.dtype)
-    return narrow(divide(total, astype(multiply(shares, count), total.dtype)), x.dtype)
+    total = wide(x)
+    for i in range(len(sizes)):
+        total = sum(_along(total, i, geometry, 0.0), axis=-1)
+    return narrow(_mean_of(total, *_lengths(sizes, geometry, pads, count_include_pad, x)), x.dtype)
 
 
 # --- by rank -----------------------------------------------------------------------------------------------------
@@ -258,7 +298,7 @@ def max_pool3d(
     return max_pool(x, kernel_size=kernel_size, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode)
 
 
-@op(infer=partial(_infer_pool, rank=1, indices=True), namespace="nn", result=Pooled)
+@op(infer=partial(_infer_pool, rank=1, indices=True), namespace="nn", result=Pooled, vjp={"x": _max_back})
 def max_pool1d_with_indices(
     x: Tensor,
     /,
@@ -275,7 +315,7 @@ def max_pool1d_with_indices(
     )
 
 
-@op(infer=partial(_infer_pool, rank=2, indices=True), namespace="nn", result=Pooled)
+@op(infer=partial(_infer_pool, rank=2, indices=True), namespace="nn", result=Pooled, vjp={"x": _max_back})
 def max_pool2d_with_indices(
     x: Tensor,
     /,
@@ -292,7 +332,7 @@ def max_pool2d_with_indices(
     )
 
 
-@op(infer=partial(_infer_pool, rank=3, indices=True), namespace="nn", result=Pooled)
+@op(infer=partial(_infer_pool, rank=3, indices=True), namespace="nn", result=Pooled, vjp={"x": _max_back})
 def max_pool3d_with_indices(
     x: Tensor,
     /,
@@ -309,7 +349,7 @@ def max_pool3d_with_indices(
     )
 
 
-@op(infer=partial(_infer_pool, kinds=FLOAT, rank=1), namespace="nn")
+@op(infer=partial(_infer_pool, kinds=FLOAT, rank=1), namespace="nn", vjp={"x": _mean_back})
 def avg_pool1d(
     x: Tensor,
     /,
@@ -331,7 +371,7 @@ def avg_pool1d(
     )
 
 
-@op(infer=partial(_infer_pool, kinds=FLOAT, rank=2), namespace="nn")
+@op(infer=partial(_infer_pool, kinds=FLOAT, rank=2), namespace="nn", vjp={"x": _mean_back})
 def avg_pool2d(
     x: Tensor,
     /,
@@ -353,7 +393,7 @@ def avg_pool2d(
     )
 
 
-@op(infer=partial(_infer_pool, kinds=FLOAT, rank=3), namespace="nn")
+@op(infer=partial(_infer_pool, kinds=FLOAT, rank=3), namespace="nn", vjp={"x": _mean_back})
 def avg_pool3d(
     x: Tensor,
     /,
@@ -375,7 +415,7 @@ def avg_pool3d(
     )
 
 
-from intermodal.ops.creation import arange  # families use each other; bodies look names up when they run
+from intermodal.ops.creation import arange, full  # families use each other; bodies look names up when they run
 from intermodal.ops.elementwise import (
     add,
     divide,
@@ -386,10 +426,10 @@ from intermodal.ops.elementwise import (
     negative,
     subtract,
 )
-from intermodal.ops.manipulation import astype, pad, reshape, squeeze
+from intermodal.ops.manipulation import astype, broadcast_to, expand_dims, pad, reshape, squeeze
 from intermodal.ops.reduction import max, sum
-from intermodal.ops.searching import argmax, take_along_axis
-from intermodal.ops.windows import sliding_window
+from intermodal.ops.searching import argmax, scatter, take_along_axis
+from intermodal.ops.windows import overlap_add, sliding_window
 
 if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
     __all__ = public_names(__name__)

@@ -23,7 +23,7 @@ from intermodal.ops.table import Op, Spec
 
 __all__ = ["NumpyBackend"]
 
-for _family in ("arrays", "elementwise", "fft", "linalg", "nn", "random"):
+for _family in ("arrays", "elementwise", "fft", "gradients", "linalg", "nn", "optimization", "random"):
     import_module(f"intermodal.engines.numpy.{_family}")  # which collects its natives
 
 _STORED_ONLY: Final = frozenset((dtypes.float8_e4m3fn, dtypes.float8_e5m2, dtypes.int4, dtypes.uint4))

@@ -116,7 +116,7 @@ def log_softmax(x: Any, axis: int) -> Any:
 
 # --- windows and convolution -------------------------------------------------------------------------------------
 
-_COLUMNS: Final = 1 << 20  # elements of windows copied at a time: 4 MB of float32 stay near the cache, whatever the batch
+COLUMNS: Final = 1 << 20  # elements of windows copied at a time: 4 MB of float32 stay near the cache, whatever the batch
 
 
 @native
@@ -143,15 +143,15 @@ def overlap_add(x: Any, axis: int, length: int, step: int, dilation: int) -> Any
 @native
 def conv(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
     rank, batch, out = x.ndim - 2, x.shape[0], weight.shape[0]
-    found = _padded(x, padding)
+    found = padded(x, padding)
     for i in range(rank):
         found = sliding_window(found, 2 + i, weight.shape[2 + i], stride[i], dilation[i])
     counts = found.shape[2 : 2 + rank]
-    found = _exchanged(found, rank)
+    found = exchanged(found, rank)
     depth, windows = math.prod(weight.shape[1:]), math.prod(counts)
     kernels = weight.reshape(groups, out // groups, depth)
     result = np.empty((batch, groups, out // groups, windows), x.dtype)
-    chunk = max(1, _COLUMNS // max(1, groups * depth * windows))
+    chunk = max(1, COLUMNS // max(1, groups * depth * windows))
     for i in range(0, batch, chunk):
         part = found[i : i + chunk]
         np.matmul(kernels, part.reshape(len(part), groups, depth, windows), out=result[i : i + chunk])
@@ -161,11 +161,11 @@ def conv(x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: An
     return result
 
 
-def _exchanged(x: Any, rank: int) -> Any:
+def exchanged(x: Any, rank: int) -> Any:
     return x.transpose(0, 1, *range(2 + rank, 2 + 2 * rank), *range(2, 2 + rank))
 
 
-def _padded(x: Any, padding: Any) -> Any:
+def padded(x: Any, padding: Any) -> Any:
     if not any(map(any, padding)):
         return x
     sizes = [n + before + after for n, (before, after) in zip(x.shape[2:], padding, strict=True)]
@@ -207,6 +207,47 @@ def max_pool(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any,
     for i in range(x.ndim - 2):
         x = _combined(np.maximum, _elements(x, i, geometry, _lowest(x)))
     return x
+
+
+@native
+def max_pool_with_indices(x: Any, kernel_size: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> Any:
+    geometry = pool_geometry(x.shape[2:], kernel_size, stride, padding, dilation, ceil_mode)
+    values, indices = _indexed(x, geometry, _lowest(x))
+    if x.dtype.kind == "f":
+        holes = np.isnan(values)
+        if holes.any():  # a NaN is not greater than anything; of ones in their places the first is found
+            np.copyto(indices, _indexed(np.isnan(x).astype(np.int8), geometry, -1)[1], where=holes)
+    return values, indices
+
+
+def _indexed(x: Any, geometry: Geometry, fill: Any) -> tuple[Any, Any]:
+    """Maxima one axis after the other, the last axis first, and where they were found."""
+    small = np.int8 if max(geometry.kernel) < 128 else np.int64
+    sizes = x.shape[2:]
+    found: list[Any] = []  # for each axis, which element of its window it was: small numbers, which move fast
+    for i in reversed(range(len(sizes))):
+        elements = _elements(x, i, geometry, fill)
+        others = [_elements(other, i, geometry, 0) for other in found]
+        best, kept = next(elements).copy(), [next(other).copy() for other in others]
+        which = np.zeros(best.shape, small)
+        for k, more in enumerate(elements, 1):
+            better = more > best
+            np.maximum(best, more, out=best)
+            np.maximum(which, np.multiply(better, k, dtype=small), out=which)  # k grows, so the last one better stays
+            for one, other in zip(kept, others, strict=True):
+                np.copyto(one, next(other), where=better)
+        x, found = best, [*kept, which]
+    index, scale = np.zeros(x.shape, np.int64), 1
+    for i, which in zip(reversed(range(len(sizes))), found, strict=True):
+        gap, start = geometry.dilation[i], np.arange(x.shape[2 + i]) * geometry.stride[i] - geometry.padding[i][0]
+        # Where all elements are the lowest, the first one found is padding: the window's first real element stands for it.
+        first = (-np.minimum(start, 0) + gap - 1) // gap
+        line = (-1, *(1,) * (x.ndim - 3 - i))
+        place = np.maximum(which, first.reshape(line)) if first.any() else which
+        index += np.multiply(place, gap * scale, dtype=np.int64)
+        index += start.reshape(line) * scale
+        scale *= sizes[i]
+    return x, index
 
 
 @native

@@ -127,6 +127,16 @@ def _conv_transpose(
     x: Any, weight: Any, bias: Any, stride: Any, padding: Any, output_padding: Any, dilation: Any, groups: int
 ) -> Any:
     rank = len(stride)
+    if 0 in x.shape or 0 in weight.shape:  # which PyTorch's kernels do not take: nothing but bias
+        lengths = [
+            (x.shape[2 + i] - 1) * stride[i] + reach(weight.shape[2 + i], dilation[i]) - sum(padding[i]) + output_padding[i]
+            for i in range(rank)
+        ]
+        shape = (x.shape[0], weight.shape[1] * groups, *lengths)
+        return x.new_zeros(shape) if bias is None else bias.reshape(-1, *(1,) * rank).expand(shape).clone()
+    if all(before == after for before, after in padding):
+        taken = [before for before, _ in padding]
+        return _TRANSPOSED[rank](x, weight, bias, stride, taken, output_padding, groups, dilation)
     whole = _TRANSPOSED[rank](x, weight, None, stride, 0, 0, groups, dilation)
     # Cut off in front and behind; output padding reaches past the last kernel, where the output is nothing but bias.
     sizes = zip(padding, output_padding, strict=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from intermodal.errors import ShapeError
+from intermodal.ops.windows import Geometry
 from intermodal.testing.samples import Draw, Sample, call, sample
 
 __all__: list[str] = []
@@ -99,6 +100,24 @@ def conv_transpose1d_samples(draw: Draw) -> Iterator[Sample]:
 @sample("conv_transpose3d")
 def conv_transpose3d_samples(draw: Draw) -> Iterator[Sample]:
     yield from _conv(draw, 3, transposed=True)
+
+
+@sample("conv_weight_grad")
+def conv_weight_grad_samples(draw: Draw) -> Iterator[Sample]:
+    for rank in (1, 2, 3):
+        x = draw.array(2, 4, *(6, 7, 5)[:rank], low=-2, high=2)
+        kernel = (3, 2, 2)[:rank]
+        for options in (*CONVOLUTIONS, {"padding": ((1, 0), (0, 2), (1, 1))[:rank]}):
+            given = {"stride": 1, "padding": 0, "dilation": 1, **options}
+            geometry = Geometry.of(rank, kernel, given["stride"], given["padding"], given["dilation"])
+            gradient = draw.array(2, 6, *geometry.counts(x.shape[2:]), low=-2, high=2)
+            yield Sample((x, gradient), {"kernel_size": kernel, **options}, terms=2 * int(np.prod(gradient.shape[2:])))
+    yield call(draw.array(2, 3, 6, low=-2, high=2), draw.array(2, 2, 3, low=-2, high=2), kernel_size=2).but(
+        terms=6
+    )  # not all windows
+    yield call(draw.array(0, 3, 6), draw.array(0, 2, 5), kernel_size=2)
+    if not draw.dtype.is_bool:
+        yield call(draw.array(2, 3, 6), draw.array(2, 2, 6), kernel_size=2).but(raises=ShapeError)
 
 
 @sample("linear")
