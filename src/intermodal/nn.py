@@ -9,6 +9,7 @@ from intermodal.ops.convolution import *
 from intermodal.ops.image import *
 from intermodal.ops.loss import *
 from intermodal.ops.normalization import *
+from intermodal.ops.optimization import *
 from intermodal.ops.pooling import *
 from intermodal.ops.sampling import *
 from intermodal.ops.windows import *

@@ -22,7 +22,21 @@ _SELU_SCALE = 1.0507009873554804934193349852946
 _TANH_SCALE = 2 * math.sqrt(2 / math.pi)  # of the approximate gelu, twice what stands before its tanh
 
 
-@op(infer=elementwise(REAL), namespace="nn", vjp={"x": lambda g, out: where(greater(out, 0), g, 0)})
+@op(
+    infer=elementwise(REAL),
+    namespace="nn",
+    vjp={"gradient": lambda g, out: where(less_equal(out, 0), 0, g), "out": lambda g: None},
+)
+def relu_grad(gradient: Tensor, out: Tensor, /) -> Tensor:
+    """The derivative of `relu`, from its result: the gradient where that is positive or NaN, else 0."""
+    return where(less_equal(out, 0), 0, gradient)
+
+
+def _relu_by_x(g: Tensor, out: Tensor) -> Tensor:
+    return relu_grad(g, out)
+
+
+@op(infer=elementwise(REAL), namespace="nn", vjp={"x": _relu_by_x})
 def relu(x: Tensor, /) -> Tensor:
     """The number where it is positive, else 0; NaN stays NaN.
 
@@ -115,20 +129,28 @@ def _infer_gelu(x: Spec, *, approximate: str) -> Inferred:
     return Inferred((x,), {"approximate": rules.one_of(approximate, "approximate", ("none", "tanh"))})
 
 
-def _gelu_by_x(g: Tensor, x: Tensor, approximate: str) -> Tensor:
-    x = wide(x)
+def _infer_gelu_grad(gradient: Spec, x: Spec, *, approximate: str) -> Inferred:
+    dtype = rules.require(rules.operand_dtype(gradient, x), FLOAT)
+    shape = rules.broadcast(gradient.shape, x.shape)
+    return Inferred((Spec(shape, dtype),), {"approximate": rules.one_of(approximate, "approximate", ("none", "tanh"))}, dtype)
+
+
+@op(infer=_infer_gelu_grad, namespace="nn")
+def gelu_grad(gradient: Tensor, x: Tensor, /, *, approximate: str = "none") -> Tensor:
+    """The derivative of `gelu` times a gradient."""
+    dtype, x = x.dtype, wide(x)
     if approximate == "tanh":
         # (1 + tanh(u)) / 2 is sigmoid(2 u). Beyond 16 the slope is 0 or 1; the cube of a large x would overflow there.
         x = clip(x, -16.0, 16.0)
         squared = x * x
         share = sigmoid(x * (squared * (0.044715 * _TANH_SCALE) + _TANH_SCALE))
         bend = x * (squared * (3 * 0.044715 * _TANH_SCALE) + _TANH_SCALE)
-        return g * (share * ((1.0 - share) * bend + 1.0))
+        return narrow(wide(gradient) * (share * ((1.0 - share) * bend + 1.0)), dtype)
     z = x * -math.sqrt(0.5)
-    return (g * 0.5) * (erfc(z) - z * exp(math.log(2 / math.sqrt(math.pi)) - z * z))
+    return narrow((wide(gradient) * 0.5) * (erfc(z) - z * exp(math.log(2 / math.sqrt(math.pi)) - z * z)), dtype)
 
 
-@op(infer=_infer_gelu, namespace="nn", vjp={"x": _gelu_by_x})
+@op(infer=_infer_gelu, namespace="nn", vjp={"x": lambda g, x, approximate: gelu_grad(g, x, approximate=approximate)})
 def gelu(x: Tensor, /, *, approximate: str = "none") -> Tensor:
     """The number times the share of a normal distribution that lies below it.
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 from intermodal.autodiff import trees
 from intermodal.autodiff.nodes import no_grad
 from intermodal.errors import InvalidValueError, ShapeError
-from intermodal.ops import creation as _c, elementwise as _e, reduction as _r
+from intermodal.ops import creation as _c, elementwise as _e, optimization as _o, reduction as _r
 from intermodal.ops.precision import wide
 from intermodal.tensor import Tensor
 
@@ -125,16 +125,11 @@ class Adam(_Optimizer):
 
     def one(self, p: Tensor, g: Tensor, averages: Sequence[Tensor], rate: float, step: int) -> tuple[Tensor, ...]:
         """P minus the rate times mean over root of mean square, both corrected for their start at zero."""
+        decay = self.weight_decay
+        if decay and not self.decoupled:
+            g, decay = g + p * decay, 0.0
         first, second = self.betas
-        if self.weight_decay and not self.decoupled:
-            g = g + p * self.weight_decay
-        mean = _e.lerp(averages[0], g, 1.0 - first)
-        square = _e.addcmul(averages[1] * second, g, _e.conj(g) if g.dtype.is_complex else g, value=1.0 - second)
-        scale = math.sqrt(1.0 - second**step)
-        size = _e.sqrt(square) * (1.0 / scale) + self.eps
-        if self.weight_decay and self.decoupled:
-            p = p * (1.0 - rate * self.weight_decay)
-        return p - mean / size * (rate / (1.0 - first**step)), mean, square
+        return tuple(_o.adam_step(p, g, *averages, step=step, rate=rate, first=first, second=second, eps=self.eps, decay=decay))
 
 
 class AdamW(Adam):

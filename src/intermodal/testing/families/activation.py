@@ -49,6 +49,14 @@ def gelu_samples(draw: Draw) -> Iterator[Sample]:
         yield call(draw.array(low=0), approximate=approximate)
 
 
+@sample("gelu_grad")
+def gelu_grad_samples(draw: Draw) -> Iterator[Sample]:
+    for approximate in ("none", "tanh"):
+        for shapes in (((3, 4), (3, 4)), ((), (2,)), ((0, 2), (2,))):
+            # Near x = -0.75 it is a difference of terms of size 1, so it is held to their size: x from 0 on, and terms.
+            yield call(draw.array(*shapes[0]), draw.array(*shapes[1], low=0), approximate=approximate).but(terms=4)
+
+
 @sample("hard_sigmoid")
 def hard_sigmoid_samples(draw: Draw) -> Iterator[Sample]:
     yield from default_samples(TABLE["hard_sigmoid"], draw)

@@ -62,6 +62,27 @@ def instance_norm_samples(draw: Draw) -> Iterator[Sample]:
     yield call(draw.array(2, 3, 4, 2), draw.array(3), draw.array(3), eps=1e-3).but(terms=8)
 
 
+@sample("norm_grad")
+def norm_grad_samples(draw: Draw) -> Iterator[Sample]:
+    for centred in (True, False):
+        yield call(draw.array(3, 8), draw.array(3, 8), centred=centred).but(terms=8)
+        yield call(draw.array(3, 8), draw.array(3, 8), draw.array(8), centred=centred, eps=1e-3).but(terms=8)
+        for axis, weight_axis, shape in (
+            ((1, 2), (1, 2), (3, 4)),
+            ((0, 2), 1, (3,)),
+            ((2,), (0, 1), (2, 3)),
+            ((0, 1), (0, 1), (2, 3)),
+        ):
+            x, gradient = draw.array(2, 3, 4), draw.array(2, 3, 4)
+            axes = {"axis": axis, "weight_axis": weight_axis, "centred": centred}
+            yield Sample((x, gradient, draw.array(*shape)), axes, terms=12)
+        x, gradient = draw.array(2, 2, 3, 4), draw.array(2, 2, 3, 4)
+        yield call(x, gradient, draw.array(2, 3), axis=(2, 3), weight_axis=(1, 2), centred=centred).but(terms=12)
+        yield call(x, gradient, axis=(2, 3), weight_axis=(1, 2), centred=centred).but(terms=12)
+    yield call(draw.array(0, 4), draw.array(0, 4), draw.array(4)).but(terms=4)
+    yield call(draw.array(2, 257), draw.array(2, 257)).but(terms=257, large=True)
+
+
 # --- attention and tables ----------------------------------------------------------------------------------------
 
 
@@ -149,3 +170,14 @@ def ctc_loss_samples(draw: Draw) -> Iterator[Sample]:
     for reduction in REDUCTIONS:
         yield call(x, targets, *lengths, reduction=reduction).but(terms=24)
     yield call(x, targets, np.asarray([2, 5]), np.asarray([3, 2]), reduction="none", zero_infinity=True).but(terms=24)
+
+
+@sample("adam_step")
+def adam_samples(draw: Draw) -> Iterator[Sample]:
+    for shape in ((3, 4), (), (0,)):
+        # A mean square of a half or more keeps the quotient's error a few units in the last place.
+        given = (draw.array(*shape), draw.array(*shape), draw.array(*shape), draw.array(*shape, low=0.5, high=3))
+        yield call(*given, step=3, rate=0.01).but(terms=4)
+        yield call(*given, step=1, rate=0.1, decay=0.1, first=0.5, second=0.25, eps=0.125).but(terms=4)
+    if draw.dtype.is_floating:
+        yield call(draw.array(2, 3), draw.array(3), draw.array(2, 3), draw.array(2, 3), step=1).but(raises=ShapeError)
