@@ -117,16 +117,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
     """
     )
 
-    __slots__ = ("_place", "_raw", "_share")
+    __slots__ = ("_raw", "_share", "_spot")
     _raw: Any  # the engine's array; of a tensor with views it may be out of date, `_data` is not
-    _place: Place
+    _spot: Place  # so may this be, if a tracked value was written; `_place` is not
     _share: views.Share | None  # what it shares with its views, once there are any
     __hash__: ClassVar[None]  # type: ignore[assignment]  # == compares elements, so a tensor is no dictionary key
     __array_priority__: ClassVar[int] = 1000  # NumPy's own operators then leave the work to ours
 
     def __init__(self, data: Any, place: Place) -> None:
         self._raw = data
-        self._place = place
+        self._spot = place
         self._share = None
 
     @property
@@ -135,17 +135,23 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
             views.settle(self)
         return self._raw
 
+    @property
+    def _place(self) -> Place:
+        if self._share is not None:
+            views.settle(self)
+        return self._spot
+
     # --- what it is --------------------------------------------------------------------------------------------
 
     @property
     def dtype(self) -> DType:
         """The data type of the elements."""
-        return self._place.dtype
+        return self._spot.dtype  # a write changes neither dtype nor device
 
     @property
     def device(self) -> Device:
         """Where the data is."""
-        return self._place.device
+        return self._spot.device
 
     @property
     def is_tracked(self) -> bool:
@@ -183,15 +189,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
     # --- arithmetic --------------------------------------------------------------------------------------------
 
     def __add__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.add(self._raw, other._raw), place)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.add(self._raw, other._raw), place)
+            elif type(other) in place.scalars:
                 return Tensor(place.add(self._raw, other), place)
         except Exception:
             pass
@@ -200,15 +207,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.add(self, other)
 
     def __sub__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.subtract(self._raw, other._raw), place)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.subtract(self._raw, other._raw), place)
+            elif type(other) in place.scalars:
                 return Tensor(place.subtract(self._raw, other), place)
         except Exception:
             pass
@@ -217,15 +225,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.subtract(self, other)
 
     def __mul__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.multiply(self._raw, other._raw), place)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.multiply(self._raw, other._raw), place)
+            elif type(other) in place.scalars:
                 return Tensor(place.multiply(self._raw, other), place)
         except Exception:
             pass
@@ -234,15 +243,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.multiply(self, other)
 
     def __truediv__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.divide(self._raw, other._raw), place)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.divide(self._raw, other._raw), place)
+            elif type(other) in place.scalars:
                 return Tensor(place.divide(self._raw, other), place)
         except Exception:
             pass
@@ -251,15 +261,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.divide(self, other)
 
     def __floordiv__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.floor_divide(self._raw, other._raw), place)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.floor_divide(self._raw, other._raw), place)
+            elif type(other) in place.scalars:
                 return Tensor(place.floor_divide(self._raw, other), place)
         except Exception:
             pass
@@ -268,15 +279,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.floor_divide(self, other)
 
     def __mod__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.remainder(self._raw, other._raw), place)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.remainder(self._raw, other._raw), place)
+            elif type(other) in place.scalars:
                 return Tensor(place.remainder(self._raw, other), place)
         except Exception:
             pass
@@ -285,15 +297,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.remainder(self, other)
 
     def __pow__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.pow(self._raw, other._raw), place)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.pow(self._raw, other._raw), place)
+            elif type(other) in place.scalars:
                 return Tensor(place.pow(self._raw, other), place)
         except Exception:
             pass
@@ -302,14 +315,15 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.pow(self, other)
 
     def __matmul__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.matmul(self._raw, other._raw), place)
+                if other._spot is place:
+                    return Tensor(place.matmul(self._raw, other._raw), place)
         except Exception:
             pass
         if not conversion.is_operand(other):
@@ -317,15 +331,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _l.matmul(self, other)  # type: ignore[arg-type]  # a scalar is refused there
 
     def __and__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.bitwise_and(self._raw, other._raw), place)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.bitwise_and(self._raw, other._raw), place)
+            elif type(other) in place.scalars:
                 return Tensor(place.bitwise_and(self._raw, other), place)
         except Exception:
             pass
@@ -334,15 +349,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.bitwise_and(self, other)
 
     def __or__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.bitwise_or(self._raw, other._raw), place)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.bitwise_or(self._raw, other._raw), place)
+            elif type(other) in place.scalars:
                 return Tensor(place.bitwise_or(self._raw, other), place)
         except Exception:
             pass
@@ -351,15 +367,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.bitwise_or(self, other)
 
     def __xor__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.bitwise_xor(self._raw, other._raw), place)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.bitwise_xor(self._raw, other._raw), place)
+            elif type(other) in place.scalars:
                 return Tensor(place.bitwise_xor(self._raw, other), place)
         except Exception:
             pass
@@ -368,15 +385,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.bitwise_xor(self, other)
 
     def __lshift__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.bitwise_left_shift(self._raw, other._raw), place)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.bitwise_left_shift(self._raw, other._raw), place)
+            elif type(other) in place.scalars:
                 return Tensor(place.bitwise_left_shift(self._raw, other), place)
         except Exception:
             pass
@@ -385,15 +403,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.bitwise_left_shift(self, other)
 
     def __rshift__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.bitwise_right_shift(self._raw, other._raw), place)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.bitwise_right_shift(self._raw, other._raw), place)
+            elif type(other) in place.scalars:
                 return Tensor(place.bitwise_right_shift(self._raw, other), place)
         except Exception:
             pass
@@ -404,15 +423,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
     # --- comparison --------------------------------------------------------------------------------------------
 
     def __lt__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.less(self._raw, other._raw), place.boolean)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.less(self._raw, other._raw), place.boolean)
+            elif type(other) in place.scalars:
                 return Tensor(place.less(self._raw, other), place.boolean)
         except Exception:
             pass
@@ -421,15 +441,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.less(self, other)
 
     def __le__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.less_equal(self._raw, other._raw), place.boolean)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.less_equal(self._raw, other._raw), place.boolean)
+            elif type(other) in place.scalars:
                 return Tensor(place.less_equal(self._raw, other), place.boolean)
         except Exception:
             pass
@@ -438,15 +459,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.less_equal(self, other)
 
     def __gt__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.greater(self._raw, other._raw), place.boolean)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.greater(self._raw, other._raw), place.boolean)
+            elif type(other) in place.scalars:
                 return Tensor(place.greater(self._raw, other), place.boolean)
         except Exception:
             pass
@@ -455,15 +477,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.greater(self, other)
 
     def __ge__(self, other: Operand) -> Answer:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.greater_equal(self._raw, other._raw), place.boolean)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.greater_equal(self._raw, other._raw), place.boolean)
+            elif type(other) in place.scalars:
                 return Tensor(place.greater_equal(self._raw, other), place.boolean)
         except Exception:
             pass
@@ -472,15 +495,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.greater_equal(self, other)
 
     def __eq__(self, other: Operand) -> Answer:  # type: ignore[override]  # == and != compare elements
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.equal(self._raw, other._raw), place.boolean)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.equal(self._raw, other._raw), place.boolean)
+            elif type(other) in place.scalars:
                 return Tensor(place.equal(self._raw, other), place.boolean)
         except Exception:
             pass
@@ -489,15 +513,16 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
         return _e.equal(self, other)
 
     def __ne__(self, other: Operand) -> Answer:  # type: ignore[override]  # == and != compare elements
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
-            if isinstance(other, Tensor) and other._place is place:
+            place = self._spot
+            if isinstance(other, Tensor):
                 if other._share is not None:
                     views.settle(other)
-                return Tensor(place.not_equal(self._raw, other._raw), place.boolean)
-            if type(other) in place.scalars:
+                if other._spot is place:
+                    return Tensor(place.not_equal(self._raw, other._raw), place.boolean)
+            elif type(other) in place.scalars:
                 return Tensor(place.not_equal(self._raw, other), place.boolean)
         except Exception:
             pass
@@ -508,19 +533,19 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
     # --- one operand -------------------------------------------------------------------------------------------
 
     def __neg__(self) -> Tensor:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
+            place = self._spot
             return Tensor(place.negative(self._raw), place)
         except Exception:
             return _e.negative(self)
 
     def __invert__(self) -> Tensor:
-        place = self._place
         try:
             if self._share is not None:
                 views.settle(self)
+            place = self._spot
             return Tensor(place.bitwise_invert(self._raw), place)
         except Exception:
             return _e.bitwise_invert(self)
@@ -645,10 +670,10 @@ class Tensor:  # noqa: D101  # its docstring is assigned, for one proper does no
     # --- indexing ----------------------------------------------------------------------------------------------
 
     def __getitem__(self, key: object) -> Tensor:
-        place = self._place
         try:
             if type(key) in _BASIC or (type(key) is tuple and _BASIC.issuperset(map(type, key))):
-                return views.join(Tensor(place.getitem(self._data, key), place), self, (None, key))
+                place = self._place
+                return views.join(Tensor(place.getitem(self._raw, key), place), self, (None, key))
         except Exception:
             pass
         return indexing.get(self, key)

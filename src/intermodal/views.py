@@ -8,11 +8,12 @@ family has a newer value, and follow their steps again. A tensor without views p
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from intermodal import indexing
 
 if TYPE_CHECKING:
+    from intermodal.backend import Layer
     from intermodal.ops.table import Op
     from intermodal.tensor import Tensor
 
@@ -57,8 +58,14 @@ def settle(x: Tensor) -> None:
     share = x._share
     if share is not None and share.seen != share.family.version:
         share.seen = share.family.version
-        newer = _followed(share.family.base, share.steps)
-        x._raw, x._place = newer._data, newer._place  # a tracked value may have been written
+        base = share.family.base
+        place = base._place
+        if place.plain is place:
+            newer = _followed(base, share.steps)
+        else:
+            with cast("Layer", place.backend).following():
+                newer = _followed(base, share.steps)
+        x._raw, x._spot = newer._data, newer._place  # a tracked value may have been written
 
 
 def write(x: Tensor, value: Tensor) -> None:
@@ -69,7 +76,7 @@ def write(x: Tensor, value: Tensor) -> None:
         family.base = _carried_back(family.base, share.steps, value)
         family.version += 1
         share.seen = family.version  # it takes its value as given: there is no need to derive it again
-    x._raw, x._place = value._data, value._place
+    x._raw, x._spot = value._data, value._place
 
 
 def _alone(x: Tensor) -> Tensor:

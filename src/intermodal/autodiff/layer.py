@@ -8,11 +8,12 @@ calls the engine's own and makes the node.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from intermodal import dispatch, transfer, views
 from intermodal.autodiff.keeping import Keeper, origin
-from intermodal.autodiff.nodes import Node, Parent, Saved, Tracked, _recording
+from intermodal.autodiff.nodes import Node, Parent, Saved, Tracked, _recording, recording
 from intermodal.autodiff.rules import Derivative, derivative
 from intermodal.backend import Backend, Layer, Native
 from intermodal.backend.registry import on_unregister
@@ -48,6 +49,10 @@ class Autodiff(Layer):
         if row.multiple:
             _join_parts(result, found, values, below)
         return result if row.view is None else views.join(_apart(result), values[0], (row, inferred.attrs))
+
+    def following(self) -> AbstractContextManager[None]:
+        """A view that is read where nothing is recorded still leads back."""
+        return recording(True)
 
     def move(self, x: Tensor, device: DeviceLike, copy: bool | None) -> Tensor:
         """The tensor elsewhere; its gradient comes back the same way."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,10 @@ class Layer(Backend):
     @abstractmethod
     def move(self, x: Any, device: Any, copy: bool | None) -> Any:
         """A tensor of this layer on another device."""
+
+    def following(self) -> AbstractContextManager[None]:
+        """What is around the ops by which a view follows a write to what it shows: they run when it is next read, wherever that is."""
+        return nullcontext()
 
     def devices(self) -> Sequence[Device]:
         return self.inner.devices()

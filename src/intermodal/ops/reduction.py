@@ -194,10 +194,14 @@ def max_abs(x: Tensor, /, *, axis: AxisLike = None, keepdims: bool = False) -> T
     return max(abs(x), axis=axis, keepdims=keepdims)
 
 
-def _logsumexp_rule(g: Tensor, x: Tensor, out: Tensor, x_spec: Spec, axis: tuple[int, ...], keepdims: bool) -> Tensor:
-    # Where all are minus infinity there is nothing to weigh, and the weights are 0.
-    total = where(equal(out, -math.inf), 0, out)
-    return spread(g, x_spec, axis, keepdims) * exp(x - spread(total, x_spec, axis, keepdims))
+def _logsumexp_rule(g: Tensor, x: Tensor, x_spec: Spec, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+    # Not exp(x - out), which loses as many digits as out has before the point. Where all are minus infinity the weights are 0.
+    if count(x, axis) == 0:
+        return x
+    high = max(x.detach(), axis=axis, keepdims=True)  # a constant: the weights do not depend on it
+    weights = exp(x - where(isfinite(high), high, 0.0))
+    total = sum(weights, axis=axis, keepdims=True, dtype=x.dtype)
+    return spread(g, x_spec, axis, keepdims) * (weights / where(equal(total, 0), 1, total))
 
 
 @op(infer=reduction(INEXACT, inexact=True), vjp={"x": _logsumexp_rule})
