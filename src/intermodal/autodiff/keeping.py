@@ -117,7 +117,7 @@ class Recipe:
         return [c for o in self.operands for c in (o if type(o) is list else (o,)) if type(c) is Cell]
 
     def run(self, output: int) -> Any:
-        with recording(False), dispatch.casting(None):  # its operands are as they were after the cast
+        with recording(False):
             result = dispatch.call_bound(self.row, [restored(o) for o in self.operands], self.attrs)
         found = result[output] if self.row.multiple else result
         return found._data
