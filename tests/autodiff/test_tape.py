@@ -317,6 +317,13 @@ def test_products_with_jacobian_matrices_agree_from_both_sides(device: im.Device
     equals(im.jvp(f, [x], [tangent])[1], np.asarray(rows) @ tangent.numpy())
 
 
+def test_results_that_are_integers_have_tangents_of_zero() -> None:
+    x = im.asarray([1.0, 2.0], dtype="float64")
+    squares, where = im.jvp(lambda x: (x * x, im.argmax(x)), [x], [x])[1]
+    equals(squares, [2, 8])
+    equals(where, 0)
+
+
 def test_directional_derivatives_of_complex_functions_follow_the_direction() -> None:
     z, t = im.asarray(1.0 + 2.0j, dtype="complex128"), im.asarray(0.5 - 3.0j, dtype="complex128")
     equals(im.jvp(lambda z: z * z, [z], [t])[1], 2 * (1 + 2j) * (0.5 - 3j))
@@ -522,6 +529,12 @@ def gradient_of_a_result() -> None:
     (h * 2.0).backward()[h]
 
 
+def hooked(hook: Callable[[im.Tensor], Any]) -> None:
+    x = leaf([1.0, 2.0])
+    x.register_hook(hook)
+    x.backward()
+
+
 def replacement_of_another_shape() -> None:
     x = leaf(1.0)
     (x * 2.0).backward().replace(x, im.ones(2))
@@ -593,6 +606,41 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
         (im.asarray([1j]).require_grad() * 2.0).backward,
         im.DTypeError,
         r"^backward: the tensor is complex64, .*im\.real",
+    ),
+    "grad of an integer": (
+        lambda: im.grad(im.argmax)(im.ones(3)),
+        im.DTypeError,
+        r"^grad: the function returned a int64 number, which has no derivative\. Return a floating-point number",
+    ),
+    "a tangent of another shape": (
+        lambda: im.jvp(lambda p: p["a"] * 2.0, [{"a": NUMBER}], [{"a": im.ones(2)}]),
+        im.ShapeError,
+        r"^jvp: argument 0\['a'\] has shape \(\), its tangent shape \(2,\)\. Give tangents of the arguments' form",
+    ),
+    "a tangent of another form": (
+        lambda: im.hvp(lambda p: p["a"] * 2.0, [{"a": NUMBER}], [[NUMBER]]),
+        im.ShapeError,
+        r"^hvp: argument 0\['a'\] has shape \(\), its tangent no tensor\. Give tangents of the arguments' form",
+    ),
+    "too few tangents": (
+        lambda: im.jvp(lambda x: x, [NUMBER], []),
+        im.ArgumentError,
+        r"^jvp: there are 1 arguments and 0 tangents\. Give one for each",
+    ),
+    "the matrix of second derivatives by a complex tensor": (
+        lambda: im.hessian(im.abs)(im.asarray(1j)),
+        im.DTypeError,
+        r"^hessian: argument 0 is complex64, .* Use im\.hvp",
+    ),
+    "a hook that answers with another shape": (
+        lambda: hooked(im.sum),
+        im.GradientError,
+        r"^backward: a hook of leaf answered with a tensor of shape \(\) to a gradient of shape \(2,\)\. Return a tensor",
+    ),
+    "a hook that answers with a number": (
+        lambda: hooked(lambda g: 3.0),
+        im.GradientError,
+        r"^backward: a hook of leaf answered with a float to a gradient of shape \(2,\)",
     ),
     "grad by an argument that is not there": (
         lambda: im.grad(lambda x: x, argnums=1)(NUMBER),

@@ -62,6 +62,10 @@ def value_and_grad(
         if not isinstance(value, Tensor) or value.size != 1:
             shape = f"a tensor of shape {value.shape}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
             raise ShapeError(f"grad: the function returned {shape}; a gradient is of one number. Reduce it, or use im.vjp.")
+        if not value.dtype.is_inexact:
+            raise DTypeError(
+                f"grad: the function returned a {value.dtype} number, which has no derivative. Return a floating-point number."
+            )
         if value.dtype.is_complex:
             raise DTypeError(
                 f"grad: the function returned a {value.dtype} number, and complex numbers have no direction in which they grow. Return im.real or im.abs of it, or use im.vjp."
@@ -114,8 +118,9 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
         Tensor([2., 0.], dtype=float32, device=numpy:cpu)
     """
     # What `pull` computes is linear in the gradient it is given, and its derivative by that gradient is the direction's.
+    _check_tangents(primals, tangents, "jvp")
     value, pull = vjp(function, *primals)
-    seeds = trees.map_leaves(lambda v: require_grad(_c.zeros_like(v)), value)
+    seeds = trees.map_leaves(lambda v: require_grad(_c.zeros_like(v)) if v.dtype.is_inexact else _c.zeros_like(v), value)
     pulled = pull(seeds)
     with recording(True):
         inner = _inner_product(pulled, tuple(tangents))
@@ -132,6 +137,7 @@ def hvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
         >>> im.hvp(lambda x: im.sum(x**3), [im.asarray([1.0, 2.0])], [im.asarray([1.0, 1.0])])
         (Tensor([ 6., 12.], dtype=float32, device=numpy:cpu),)
     """
+    _check_tangents(primals, tangents, "hvp")
     numbers = tuple(range(len(primals)))
 
     def slope(*args: Any) -> Any:
@@ -157,9 +163,14 @@ def hessian(function: Callable[..., Any], argnums: int = 0) -> Callable[..., Ten
         if not isinstance(x, Tensor):
             raise ArgumentError(f"hessian: argument {argnums} is a {type(x).__name__}, not a tensor. Use im.hvp for trees.")
 
-        def of_one(variable: Tensor) -> Any:
+        if x.dtype.is_complex:
+            raise DTypeError(
+                f"hessian: argument {argnums} is {x.dtype}, by whose two parts one matrix cannot hold all derivatives. Use im.hvp."
+            )
+
+        def of_one(changed: Tensor) -> Any:
             given = list(args)
-            given[argnums] = variable
+            given[argnums] = changed
             return grad(function, argnums)(*given, **kwargs)
 
         slope, pull = vjp(of_one, x)
@@ -183,6 +194,20 @@ def _variables(tree: Any, what: str) -> Any:
     if not any(node_of(x) is not None for x in trees.leaves(made)):
         raise GradientError(f"grad: {what} has no floating-point tensor to differentiate by. Make one with im.asarray(...).")
     return made
+
+
+def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], what: str) -> None:
+    """Each tensor of the arguments has a tangent of its shape."""
+    if len(primals) != len(tangents):
+        raise ArgumentError(f"{what}: there are {len(primals)} arguments and {len(tangents)} tangents. Give one for each.")
+    for i, (primal, tangent) in enumerate(zip(primals, tangents, strict=True)):
+        along = dict(trees.paths(tangent))
+        for path, x in trees.paths(primal):
+            if x.dtype.is_inexact and (path not in along or along[path].shape != x.shape):
+                found = f"shape {along[path].shape}" if path in along else "no tensor"
+                raise ShapeError(
+                    f"{what}: argument {i}{path} has shape {x.shape}, its tangent {found}. Give tangents of the arguments' form."
+                )
 
 
 def _ones(x: Tensor) -> Tensor:

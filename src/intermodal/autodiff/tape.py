@@ -77,8 +77,14 @@ def _check_finite(node: Node, given: list[Tensor | None], gradient: Tensor) -> N
 def _hooked(node: Node, index: int, gradient: Tensor | None) -> Tensor | None:
     for which, hook in node.hooks or ():
         if gradient is not None and which == index:
-            answer = hook(gradient)
-            gradient = gradient if answer is None else answer
+            answer: Any = hook(gradient)
+            if answer is not None:
+                if not isinstance(answer, Tensor) or answer.shape != gradient.shape:
+                    given = f"a tensor of shape {answer.shape}" if isinstance(answer, Tensor) else f"a {type(answer).__name__}"
+                    raise GradientError(
+                        f"backward: a hook of {node.name} answered with {given} to a gradient of shape {gradient.shape}. Return a tensor of that shape, or None."
+                    )
+                gradient = fit(answer, Parent(node, index))
     return gradient
 
 
