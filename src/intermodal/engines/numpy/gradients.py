@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from intermodal.engines.numpy.natives import native
-from intermodal.engines.numpy.nn import COLUMNS, exchanged, padded, sliding_window
+from intermodal.engines.numpy.nn import COLUMNS, exchanged, mean, mean_product, padded, sliding_window, spread
 
 __all__: list[str] = []
+
+_CACHED: Final = 1 << 15  # elements of each array that are worked on at a time: a few arrays of 128 kB lie in the second cache
 
 
 @native
@@ -29,3 +31,59 @@ def conv_weight_grad(x: Any, gradient: Any, kernel_size: Any, stride: Any, paddi
         columns = part.reshape(len(part), groups, depth, windows)
         result += np.matmul(rows[i : i + chunk], columns.swapaxes(-1, -2)).sum(0)
     return result.reshape(out, x.shape[1] // groups, *kernel_size)
+
+
+_BITS = {2: np.int16, 4: np.int32, 8: np.int64}
+
+
+@native
+def relu_grad(gradient: Any, out: Any) -> Any:
+    # A product of the bits with 0 or 1 is exact, also for an infinity, and a tenth of the time of np.where.
+    chosen = np.logical_not(np.less_equal(out, 0))
+    bits = np.multiply(gradient.view(_BITS.get(gradient.dtype.itemsize, np.int8)), chosen, out=...)
+    return bits.view(gradient.dtype)
+
+
+@native
+def norm_grad(
+    x: Any, gradient: Any, weight: Any, axis: tuple[int, ...], weight_axis: tuple[int, ...], centred: bool, eps: float
+) -> Any:
+    rows = math.prod(x.shape[: axis[0]]) if axis == weight_axis == tuple(range(x.ndim - len(axis), x.ndim)) else 0
+    if rows * x.size:
+        sizes = x.shape[axis[0] :]
+        view = (-1, math.prod(sizes))
+        factor = None if weight is None else weight.reshape(view)
+        result, *sums = _norm_grad_of_rows(x.reshape(view), gradient.reshape(view), factor, centred, eps)
+        return result.reshape(x.shape), *(a.reshape(sizes) for a in sums)
+    others = tuple(a for a in range(x.ndim) if a not in weight_axis)
+    factor = None if weight is None else spread(weight, weight_axis, x.ndim)
+    result, normal = _norm_grad_by_x(x, gradient, factor, axis, centred, eps)
+    by_weight = np.add.reduce(np.multiply(gradient, normal, out=normal), axis=others)
+    return result, np.asarray(by_weight), np.asarray(np.add.reduce(gradient, axis=others))
+
+
+def _norm_grad_of_rows(x: Any, gradient: Any, weight: Any, centred: bool, eps: float) -> tuple[Any, Any, Any]:
+    """Rows a few at a time, so that what is computed on the way stays in the cache."""
+    result, by_weight, by_bias = np.empty_like(x), np.zeros(x.shape[1:], x.dtype), np.zeros(x.shape[1:], x.dtype)
+    step = max(1, _CACHED // x.shape[1])
+    for i in range(0, len(x), step):
+        part = slice(i, i + step)
+        g = gradient[part]
+        result[part], normal = _norm_grad_by_x(x[part], g, weight, (1,), centred, eps)
+        by_weight += np.einsum("ij,ij->j", g, normal)
+        by_bias += np.add.reduce(g, axis=0)
+    return result, by_weight, by_bias
+
+
+def _norm_grad_by_x(x: Any, gradient: Any, weight: Any, axis: tuple[int, ...], centred: bool, eps: float) -> tuple[Any, Any]:
+    """The gradient by the input, and the normalized input."""
+    normal = x - mean(x, axis) if centred else x.copy()
+    scale = 1 / np.sqrt(mean_product(normal, normal, axis) + eps)
+    normal *= scale
+    inner = gradient if weight is None else gradient * weight
+    result = normal * mean_product(inner, normal, axis)
+    np.subtract(inner, result, out=result)
+    if centred:
+        result -= mean(inner, axis)
+    result *= scale
+    return result, normal

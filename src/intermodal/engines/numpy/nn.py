@@ -309,7 +309,7 @@ def attention(
     return result.reshape(*result.shape[:-4], heads, *result.shape[-2:])
 
 
-def _spread(x: Any, axes: tuple[int, ...], ndim: int) -> Any:
+def spread(x: Any, axes: tuple[int, ...], ndim: int) -> Any:
     """A weight over some axes, in a shape that broadcasts; as it is where these are the last ones."""
     if axes == tuple(range(ndim - len(axes), ndim)):
         return x
@@ -317,25 +317,32 @@ def _spread(x: Any, axes: tuple[int, ...], ndim: int) -> Any:
     return x.reshape([sizes.get(a, 1) for a in range(ndim)])
 
 
-def _mean(x: Any, axis: tuple[int, ...]) -> Any:
+def mean(x: Any, axis: tuple[int, ...]) -> Any:
     count = math.prod(x.shape[a] for a in axis)
     return np.add.reduce(x, axis=axis, keepdims=True) / (count or np.nan)
 
 
+def mean_product(x: Any, y: Any, axis: tuple[int, ...]) -> Any:
+    """The mean of products; over the last axis without an array of them."""
+    if axis == (x.ndim - 1,) and x.shape[-1]:
+        return np.vecdot(x, y)[..., None] / x.shape[-1]
+    return mean(x * y, axis)
+
+
 @native
 def layer_norm(x: Any, weight: Any, bias: Any, axis: tuple[int, ...], eps: float) -> Any:
-    result = x - _mean(x, axis)
-    result /= np.sqrt(_mean(result * result, axis) + eps)
+    result = x - mean(x, axis)
+    result /= np.sqrt(mean_product(result, result, axis) + eps)
     if weight is not None:
-        result *= _spread(weight, axis, x.ndim)
+        result *= spread(weight, axis, x.ndim)
     if bias is not None:
-        result += _spread(bias, axis, x.ndim)
+        result += spread(bias, axis, x.ndim)
     return result
 
 
 @native
 def rms_norm(x: Any, weight: Any, axis: tuple[int, ...], eps: float) -> Any:
-    result = x / np.sqrt(_mean(x * x, axis) + eps)
+    result = x / np.sqrt(mean_product(x, x, axis) + eps)
     if weight is not None:
-        result *= _spread(weight, axis, x.ndim)
+        result *= spread(weight, axis, x.ndim)
     return result

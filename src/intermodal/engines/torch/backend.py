@@ -24,7 +24,7 @@ from intermodal.ops.table import Op, Spec
 
 __all__ = ["TorchBackend"]
 
-for _family in ("arrays", "elementwise", "gradients", "linalg", "nn", "optimization", "pooling", "random"):
+for _family in ("arrays", "elementwise", "gradients", "linalg", "nn", "normalization", "optimization", "pooling", "random"):
     import_module(f"intermodal.engines.torch.{_family}")  # which collects its natives
 
 HostArray = np.ndarray[Any, Any]

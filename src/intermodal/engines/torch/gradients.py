@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from intermodal import dtypes
 from intermodal.engines.torch.natives import FLOATS, native
 from intermodal.engines.torch.nn import sliding_window
 from intermodal.ops.windows import Geometry
@@ -54,3 +55,15 @@ def _weight_grad_by_windows(x: Any, gradient: Any, geometry: Geometry, groups: i
     return torch.matmul(gradient.transpose(0, 1).reshape(groups, out // groups, places), rows).reshape(
         out, channels, *geometry.kernel
     )
+
+
+@native(only=FLOATS)
+def relu_grad(gradient: Any, out: Any) -> Any:
+    return torch.ops.aten.threshold_backward(*torch.broadcast_tensors(gradient, out), 0)
+
+
+@native(only=FLOATS - {dtypes.float64})  # whose lower tail PyTorch's kernel loses
+def gelu_grad(gradient: Any, x: Any, approximate: str) -> Any:
+    if approximate == "tanh":
+        x = x.clamp(-16.0, 16.0)  # beyond, the slope is 0 or 1, and the cube of a large x overflows in the kernel
+    return torch.ops.aten.gelu_backward(*torch.broadcast_tensors(gradient, x), approximate=approximate)
