@@ -67,22 +67,29 @@ class SlogdetResult(NamedTuple):
 
 # --- derivatives of factorizations -------------------------------------------------------------------------------
 
-# Vectors that belong to one singular value or eigenvalue are determined up to a turn among them, and a sign or phase
-# each. The rules take the change that does not turn: it is the right one for each function that does not depend on the
-# turn, and such a function alone has a derivative there. So with the vectors that complete a basis (``full_matrices``,
-# ``complete``), which do not turn within their space.
+# A singular vector or eigenvector is determined up to a sign or phase, so what depends on that has no derivative; the rules
+# let it stand still. So do the vectors that complete a basis (``full_matrices``, ``complete``): they do not turn within
+# their space. Vectors of equal values can be any of a space and have no derivative: what uses them gets NaN there,
+# what uses the values alone does not.
 
 
-def _over_gaps(values: Tensor) -> Tensor:
-    """1 / (values[j] - values[i]); 0 where the two are equal as far as rounding lets a factorization tell."""
+def _over_gaps(values: Tensor, *gradients: Tensor) -> Tensor:
+    """1 / (values[j] - values[i]), and 0 for i = j. For equal values 0 where no gradient asks for their vectors, else NaN."""
     gaps = subtract(expand_dims(values, -2), expand_dims(values, -1))
-    return _over(gaps, expand_dims(vector_norm(values, axis=-1, keepdims=True, ord=math.inf), -1))
+    same = equal(gaps, 0)
+    asked = not_equal(gradients[0], 0)
+    for g in gradients[1:]:
+        asked = logical_or(asked, not_equal(g, 0))
+    asked = logical_or(asked, turned(asked))
+    own = eye(values.shape[-1], dtype=dtypes.bool_, device=values.device)
+    unknown = logical_and(logical_and(same, asked), logical_not(own))
+    return where(unknown, math.nan, where(same, 0, divide(1.0, where(same, 1, gaps))))
 
 
-def _over(x: Tensor, size: Tensor) -> Tensor:
-    """1 / x; 0 where x is nothing beside the size of the numbers that it was computed from."""
-    nothing = less_equal(abs(x), multiply(size, _epsilon(x.dtype)))
-    return where(nothing, 0, divide(1.0, where(nothing, 1, x)))
+def _quotient(x: Tensor, y: Tensor) -> Tensor:
+    """The quotient, and 0 for 0 / 0: where nothing is asked for, a singular value of 0 does no harm."""
+    nothing = logical_and(equal(x, 0), equal(y, 0))
+    return divide(x, where(nothing, 1, y))
 
 
 def _epsilon(dtype: DType) -> float:
@@ -130,18 +137,16 @@ def _svd_rule(g: tuple[Tensor, Tensor, Tensor], U: Tensor, S: Tensor, Vh: Tensor
     count = S.shape[-1]
     g_u, u = _of_first(g[0], U, count)
     g_v, v = _of_first(adjoint(g[2]), adjoint(Vh), count)
-    uh, vh = adjoint(u), adjoint(v)
-    greatest = S[..., :1]
-    sums = _over(add(expand_dims(S, -1), expand_dims(S, -2)), expand_dims(greatest, -1))
-    by_u, by_v = matmul(uh, g_u), matmul(vh, g_v)
-    turns = multiply(_skew(add(by_u, by_v)), _over_gaps(S))  # both bases alike
-    twists = multiply(_skew(subtract(by_u, by_v)), sums)  # one against the other
+    vh = adjoint(v)
+    by_u, by_v = matmul(adjoint(u), g_u), matmul(vh, g_v)
+    turns = multiply(_skew(add(by_u, by_v)), _over_gaps(S, by_u, by_v))  # both bases alike
+    twists = _quotient(_skew(subtract(by_u, by_v)), add(expand_dims(S, -1), expand_dims(S, -2)))  # one against the other
     left = matmul(u, add(add(turns, twists), _spread(g[1])))
     if U.shape[-2] > count:
-        left = add(left, multiply(subtract(g_u, matmul(u, by_u)), expand_dims(_over(S, greatest), -2)))
+        left = add(left, _quotient(subtract(g_u, matmul(u, by_u)), expand_dims(S, -2)))
     result = matmul(left, vh)
     if Vh.shape[-1] > count:
-        right = multiply(subtract(g_v, matmul(v, by_v)), expand_dims(_over(S, greatest), -2))
+        right = _quotient(subtract(g_v, matmul(v, by_v)), expand_dims(S, -2))
         result = add(result, matmul(u, adjoint(right)))
     return result
 
@@ -149,7 +154,8 @@ def _svd_rule(g: tuple[Tensor, Tensor, Tensor], U: Tensor, S: Tensor, Vh: Tensor
 def _eigh_rule(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tensor) -> Tensor:
     """The gradient by all elements of a Hermitian matrix, itself Hermitian, though one triangle is read."""
     adjoint_ = adjoint(eigenvectors)
-    turns = multiply(_skew(matmul(adjoint_, g[1])), _over_gaps(eigenvalues))
+    by_vectors = matmul(adjoint_, g[1])
+    turns = multiply(_skew(by_vectors), _over_gaps(eigenvalues, by_vectors))
     return matmul(matmul(eigenvectors, add(turns, _spread(g[0]))), adjoint_)
 
 
@@ -158,7 +164,7 @@ def _eig_rule(g: tuple[Tensor, Tensor], eigenvalues: Tensor, eigenvectors: Tenso
     by_vectors = matmul(adjoint_, g[1])
     # Vectors of length 1 do not grow: what lies along each is taken out.
     along = multiply(matmul(adjoint_, eigenvectors), expand_dims(diagonal(by_vectors), -2))
-    turns = multiply(subtract(by_vectors, along), conj(_over_gaps(eigenvalues)))
+    turns = multiply(subtract(by_vectors, along), conj(_over_gaps(eigenvalues, by_vectors)))
     return matmul(solve(adjoint_, add(turns, _spread(g[0]))), adjoint_)
 
 
@@ -412,7 +418,7 @@ def _det_rule(g: Tensor, x: Tensor, out: Tensor) -> Tensor:
     """The minors: those of a regular matrix are its inverse times the determinant.
 
     An inverse is off by the condition number times epsilon, so of matrices near singular ones the singular values give
-    them, and where a determinant underflows. The second derivative is right down to one value less than the full rank.
+    them, and where a determinant underflows. Of those, the second derivative is NaN where singular values are equal.
     """
     u, values, vh = svd(x, full_matrices=False)
     near = less_equal(values[..., -1:], multiply(values[..., :1], _epsilon(x.dtype) ** 0.5))
@@ -498,20 +504,28 @@ def _pinv_rule(g: Tensor, x: Tensor, rtol: Operand | None, out: Tensor) -> Tenso
     outside = matmul(subtract(gh, matmul(x, matmul(out, gh))), out)
     beside = matmul(out, subtract(gh, matmul(matmul(gh, out), x)))
     result = subtract(add(matmul(outside, outh), matmul(outh, beside)), matmul(matmul(outh, g), outh))
-    return result if rtol is None else add(result, _by_dropped(gh, x, rtol))
+    return result if rtol is None else add(result, _by_dropped(g, x, rtol, out))
 
 
-def _by_dropped(gh: Tensor, x: Tensor, rtol: Operand) -> Tensor:
-    """What is added where singular values are dropped that are not 0: how they mix with the ones that stay."""
+def _by_dropped(g: Tensor, x: Tensor, rtol: Operand, out: Tensor) -> Tensor:
+    """What is added where singular values are dropped that are not 0: how they mix with the ones that stay.
+
+    What is linear in the dropped values is written in matrices, for a singular value has a kink at 0, and its matrix none.
+    """
+    dropped = subtract(x, matmul(matmul(x, out), x))
+    outh = adjoint(out)
+    cube = matmul(matmul(outh, out), outh)
+    linear = add(matmul(matmul(cube, g), dropped), matmul(matmul(dropped, g), cube))
     u, values, vh = svd(x, full_matrices=False)
     keep = _significant(x, values, rtol)
     mixed = not_equal(expand_dims(keep, -1), expand_dims(keep, -2))
     first, second = expand_dims(values, -1), expand_dims(values, -2)
     great = where(mixed, maximum(first, second), 1)
     ratio = where(mixed, divide(minimum(first, second), great), 0)
-    weight = divide(ratio, multiply(multiply(great, great), subtract(1.0, multiply(ratio, ratio))))
-    inner = matmul(matmul(adjoint(u), gh), adjoint(vh))
-    return matmul(matmul(u, multiply(weight, add(multiply(ratio, inner), adjoint(inner)))), vh)
+    weight = divide(square(divide(ratio, great)), subtract(1.0, square(ratio)))
+    inner = matmul(matmul(vh, g), u)
+    rest = multiply(weight, add(adjoint(inner), multiply(ratio, inner)))
+    return add(linear, matmul(matmul(u, rest), vh))
 
 
 @op(infer=_infer_pinv, namespace="linalg", vjp={"x": _pinv_rule, "rtol": lambda g: None})
@@ -543,6 +557,7 @@ from intermodal.ops.elementwise import (
     less_equal,
     log,
     logical_and,
+    logical_not,
     logical_or,
     maximum,
     minimum,
@@ -552,10 +567,11 @@ from intermodal.ops.elementwise import (
     real,
     sign,
     sqrt,
+    square,
     subtract,
     where,
 )
-from intermodal.ops.linalg import by_first_factor, diagonal, matmul, turned, vector_norm
+from intermodal.ops.linalg import by_first_factor, diagonal, matmul, turned
 from intermodal.ops.manipulation import astype, broadcast_to, concat, expand_dims, flip, squeeze
 from intermodal.ops.reduction import any, prod, sum
 from intermodal.ops.searching import argmax, take_along_axis
