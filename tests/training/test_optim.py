@@ -65,6 +65,22 @@ def test_twenty_steps_are_those_of_pytorch(name: str, schedule: Any, device: im.
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_of_complex_parameters_are_those_of_pytorch(name: str, device: im.Device) -> None:
+    torch = pytest.importorskip("torch")
+    make, theirs, options = OPTIMIZERS[name]
+    optimizer, w = make(0.05), im.asarray(numbers(5, seed=0) + 1j * numbers(5, seed=1), device=device)
+    state, beside = optimizer.init(w), torch.nn.Parameter(torch.tensor(w.numpy()))
+    reference = getattr(torch.optim, theirs)([beside], lr=0.05, **options)
+    for step in range(STEPS):
+        g = numbers(5, seed=step) + 1j * numbers(5, seed=50 + step)
+        w, state = optimizer.update(w, im.asarray(g, device=device), state)
+        beside.grad = torch.tensor(g)
+        reference.step()
+    assert w.dtype is im.complex128
+    np.testing.assert_allclose(w.numpy(), beside.detach().numpy(), rtol=0, atol=BOUND)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_step_changes_nothing_and_can_be_repeated(name: str, device: im.Device) -> None:
     optimizer = OPTIMIZERS[name][0](0.1)
     params = [im.asarray(numbers(4, seed=0), device=device)]

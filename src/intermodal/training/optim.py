@@ -125,6 +125,9 @@ class Adam(_Optimizer):
 
     def one(self, p: Tensor, g: Tensor, averages: Sequence[Tensor], rate: float, step: int) -> tuple[Tensor, ...]:
         """P minus the rate times mean over root of mean square, both corrected for their start at zero."""
+        if p.dtype.is_complex:  # each part is a number of its own, as PyTorch has it
+            parts = [self.one(of(p), of(g), [of(x) for x in averages], rate, step) for of in (_e.real, _e.imag)]
+            return tuple(x + y * 1j for x, y in zip(*parts, strict=True))
         decay = self.weight_decay
         if decay and not self.decoupled:
             g, decay = g + p * decay, 0.0
