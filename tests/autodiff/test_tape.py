@@ -121,6 +121,18 @@ def test_writing_to_a_tracked_result_is_differentiated(device: im.Device) -> Non
     equals(grads[c], 2 * 25 * 10)
 
 
+def test_writes_through_views_are_differentiated(device: im.Device) -> None:
+    def f(w: im.Tensor) -> im.Tensor:
+        y = w * 1.0
+        row, column = y[0], y[:, 1]
+        row *= 2.0
+        column += row
+        y.T[0, 1] = column[0] * w[1, 1]
+        return y * y
+
+    check_grad(f, im.asarray([[1.0, 2.0], [3.0, 4.0]], dtype="float64", device=device), order=2)
+
+
 def test_a_value_saved_for_the_derivative_does_not_change_when_the_tensor_is_written(device: im.Device) -> None:
     x = leaf([2.0, 3.0], device)
     h = x * 1.0
@@ -315,6 +327,27 @@ def test_products_with_jacobian_matrices_agree_from_both_sides(device: im.Device
     np.testing.assert_array_equal(rows, [[2, 1, 0], [0, 16, 16]])
     tangent = im.asarray([1.0, 0.5, -2.0], dtype="float64", device=device)
     equals(im.jvp(f, [x], [tangent])[1], np.asarray(rows) @ tangent.numpy())
+
+
+def test_derivatives_of_functions_leave_no_record_and_nest_in_all_orders(device: im.Device) -> None:
+    x = im.asarray([1.0, 2.0], dtype="float64", device=device)
+    cube = lambda x: x**3  # noqa: E731
+    with no_leaked_nodes(cycles=False):
+        value, tangent = im.jvp(cube, [x], [x])
+        others = [im.hvp(lambda x: im.sum(x**3), [x], [x])[0], im.hessian(lambda x: im.sum(x**3))(x), im.vjp(cube, x)[0]]
+    assert not any(y.is_tracked for y in (value, tangent, *others))
+    equals(im.jvp(lambda y: im.jvp(cube, [y], [y])[1], [x], [x])[1], [9, 72])
+    equals(im.grad(lambda y: im.sum(im.jvp(cube, [y], [y])[1]))(x), [9, 36])
+    equals(im.jvp(im.grad(lambda x: im.sum(x**3)), [x], [x])[1], [6, 24])
+    equals(im.vjp(lambda y: im.vjp(cube, y)[1](y)[0], x)[1](x)[0], [9, 72])
+
+
+def test_threads_differentiate_one_record_at_once() -> None:
+    w = leaf([0.5, 2.0])
+    y = im.sum(im.exp(w) * w)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: y.backward(retain_graph=True)[w].numpy().tolist(), range(100)))
+    assert found == [found[0]] * 100
 
 
 def test_results_that_are_integers_have_tangents_of_zero() -> None:

@@ -94,6 +94,12 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
         >>> pull(im.asarray([1.0, 10.0]))
         (Tensor([ 2., 40.], dtype=float32, device=numpy:cpu),)
     """
+    value, pull, _ = _linearized(function, primals)
+    return value, pull
+
+
+def _linearized(function: Callable[..., Any], primals: Sequence[Any]) -> tuple[Any, Callable[..., Any], list[Any]]:
+    """What `vjp` gives, and the variables by which it differentiates."""
     variables = [_variables(p, f"argument {i}") for i, p in enumerate(primals)]
     with recording(True):
         value = function(*variables)
@@ -106,7 +112,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
         tracked = deeper or any(node_of(g) is not None for g in given)
         return tuple(_pulled(values, given, variables, deeper=tracked, retain=True))
 
-    return value if deeper else trees.map_leaves(detach, value), pull
+    return value if deeper else trees.map_leaves(detach, value), pull, variables
 
 
 def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
@@ -119,14 +125,14 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
     """
     # What `pull` computes is linear in the gradient it is given, and its derivative by that gradient is the direction's.
     _check_tangents(primals, tangents, "jvp")
-    value, pull = vjp(function, *primals)
+    value, pull, variables = _linearized(function, primals)
     seeds = trees.map_leaves(lambda v: require_grad(_c.zeros_like(v)) if v.dtype.is_inexact else _c.zeros_like(v), value)
     pulled = pull(seeds)
     with recording(True):
         inner = _inner_product(pulled, tuple(tangents))
     if inner is None or node_of(inner) is None:
         return value, trees.map_leaves(_c.zeros_like, value)
-    return value, _pulled([inner], [_ones(inner)], [seeds], deeper=_depends_on_more([inner], [seeds]))[0]
+    return value, _pulled([inner], [_ones(inner)], [seeds], deeper=_depends_on_more([inner], [seeds, *variables]))[0]
 
 
 def hvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
