@@ -1,11 +1,11 @@
-"""The command line: ``python -m benchmarks overhead``, ``imports`` and ``threads``."""
+"""The command line: ``python -m benchmarks overhead``, ``imports``, ``threads`` and ``derivatives``."""
 
 from __future__ import annotations
 
 import argparse
 import json
 
-from benchmarks import reports, threads
+from benchmarks import derivatives, reports, threads
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -24,7 +24,9 @@ def main(arguments: list[str] | None = None) -> None:
     imports.add_argument("--repeat", type=_count, default=15, help="interpreters started for each figure (15)")
     pools = commands.add_parser("threads", help="the time that engines take in alternation, beside the sum of each alone")
     pools.add_argument("--repeat", type=_count, default=5, help="interpreters started for each figure (5)")
-    for command in (overhead, imports, pools):
+    training = commands.add_parser("derivatives", help="a training step beside PyTorch, the cost of recording, small gradients")
+    training.add_argument("--repeat", type=_count, default=11, help="rounds for each figure (11)")
+    for command in (overhead, imports, pools, training):
         command.add_argument("--json", action="store_true", help="print JSON, which has every figure with its spread")
     options = parser.parse_args(arguments)
 
@@ -34,6 +36,9 @@ def main(arguments: list[str] | None = None) -> None:
     elif options.command == "threads":
         report = threads.threads(None, options.repeat)
         text = threads.show(report)
+    elif options.command == "derivatives":
+        report = derivatives.derivatives(options.repeat)
+        text = derivatives.show(report)
     else:
         report = reports.imports(options.repeat)
         text = reports.show_imports(report)

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from intermodal.devices import DeviceLike
 from intermodal.dtypes import DTypeLike
 from intermodal.errors import InvalidValueError
-from intermodal.ops import attention as _a, convolution as _c, creation as _f, normalization as _n, random as _r
+from intermodal.ops import (
+    attention as _a,
+    convolution as _c,
+    creation as _f,
+    manipulation as _m,
+    normalization as _n,
+    random as _r,
+)
 from intermodal.tensor import Tensor
 
 __all__ = ["Conv2d", "Dropout", "Embedding", "LayerNorm", "Linear", "MultiHeadAttention"]
@@ -151,5 +158,6 @@ class MultiHeadAttention:
     def __call__(self, x: Tensor, *, is_causal: bool = False) -> Tensor:
         batch, length, features = x.shape
         split = self.project(x).reshape(batch, length, 3, self.heads, features // self.heads).permute_dims(2, 0, 3, 1, 4)
-        mixed = _a.attention(split[0], split[1], split[2], is_causal=is_causal)
+        query, key, value = _m.unstack(split)  # whose gradients are put together at once, as those of three indices are not
+        mixed = _a.attention(query, key, value, is_causal=is_causal)
         return self.out(mixed.permute_dims(0, 2, 1, 3).reshape(batch, length, features))
