@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intermodal import dtypes
 from intermodal.dtypes import DTypeLike
@@ -73,7 +73,121 @@ def _infer_attention(
     return Inferred((Spec((*scores[:-1], value.shape[-1]), dtype),), attrs, (dtype, dtype, dtype, None, dtype))
 
 
-@op(infer=_infer_attention, autocast=True, namespace="nn")
+class AttentionGrad(NamedTuple):
+    """Gradients of attention by its query, key and value."""
+
+    query: Any
+    key: Any
+    value: Any
+
+
+class _Shares(NamedTuple):
+    """How much each query takes of each value, (*batch, heads, queries, keys), and the products as `softcap` held them."""
+
+    shares: Tensor
+    held: Tensor
+
+
+def _shares(
+    query: Tensor,
+    key: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    scale: float,
+    softcap: float | None,
+    is_causal: bool,
+    causal_alignment: str,
+) -> _Shares:
+    heads, kept = query.shape[-3], key.shape[-3]
+    scores = matmul(_grouped(multiply(query, scale), kept), matrix_transpose(_one_group(key, heads)))
+    scores = _ungrouped(scores, heads, kept)
+    held = scores if softcap is None else multiply(tanh(divide(scores, softcap)), softcap)
+    scores = held if bias is None else add(held, wide(bias))
+    if mask is not None:
+        scores = where(mask, scores, -math.inf)
+    if is_causal:
+        queries, keys = scores.shape[-2:]
+        offset = keys - queries if causal_alignment == "bottom_right" else 0
+        last = add(expand_dims(arange(queries, device=query.device), axis=-1), offset)
+        scores = where(less_equal(arange(keys, device=query.device), last), scores, -math.inf)
+    return _Shares(softmax(scores, axis=-1), held)
+
+
+def _grouped(x: Tensor, kept: int) -> Tensor:
+    """(*batch, heads, …) as (*batch, kept heads, group, …), unless each kept head serves one query head."""
+    group = x.shape[-3] // kept
+    return x if group == 1 else reshape(x, (*x.shape[:-3], kept, group, *x.shape[-2:]))
+
+
+def _one_group(x: Tensor, heads: int) -> Tensor:
+    """Key or value beside queries that are in groups."""
+    return x if x.shape[-3] == heads else expand_dims(x, axis=-3)
+
+
+def _ungrouped(x: Tensor, heads: int, kept: int) -> Tensor:
+    return x if heads == kept else reshape(x, (*x.shape[:-4], heads, *x.shape[-2:]))
+
+
+def _over_groups(x: Tensor, kept: int) -> Tensor:
+    """The queries of a group one after the other: a product that sums over them sums over the group too."""
+    return reshape(x, (*x.shape[:-3], kept, x.shape[-3] // kept * x.shape[-2], x.shape[-1]))
+
+
+def _attention_back(
+    g: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    out: Tensor,
+    scale: float,
+    softcap: float | None,
+    is_causal: bool,
+    causal_alignment: str,
+) -> tuple[Tensor, Tensor, Tensor, None, Tensor | None]:
+    batch = out.shape[:-3]
+    query, key, value = (broadcast_to(x, (*batch, *x.shape[-3:])) for x in (query, key, value))
+    if bias is None:
+        attrs: dict[str, Any] = {"softcap": softcap, "is_causal": is_causal, "causal_alignment": causal_alignment}
+        found = attention_grad(query, key, value, out, g, mask=mask, scale=scale, **attrs)
+        return found.query, found.key, found.value, None, None
+    by_scores, (by_query, by_key, by_value) = _gradients(
+        g, query, key, value, mask, bias, out, scale, softcap, is_causal, causal_alignment
+    )
+    return by_query, by_key, by_value, None, by_scores
+
+
+def _gradients(
+    g: Tensor,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    bias: Tensor | None,
+    out: Tensor,
+    scale: float,
+    softcap: float | None,
+    is_causal: bool,
+    causal_alignment: str,
+) -> tuple[Tensor, AttentionGrad]:
+    """By the scores, and by query, key and value; the shares are computed again, so that nothing of their size is kept."""
+    heads, kept = query.shape[-3], key.shape[-3]
+    q, k, v, g, out = (wide(x) for x in (query, key, value, g, out))
+    shares, held = _shares(q, k, mask, bias, scale, softcap, is_causal, causal_alignment)
+    by_shares = _ungrouped(matmul(_grouped(g, kept), matrix_transpose(_one_group(v, heads))), heads, kept)
+    # The mean of these by the shares is the gradient along the result, which is shorter than a row of scores.
+    by_scores = multiply(shares, subtract(by_shares, sum(multiply(g, out), axis=-1, keepdims=True)))
+    slope = by_scores
+    if softcap is not None:
+        slope = multiply(by_scores, subtract(1.0, square(divide(held, softcap))))
+    by_query = _ungrouped(matmul(_grouped(slope, kept), _one_group(k, heads)), heads, kept)
+    by_key = matmul(matrix_transpose(_over_groups(slope, kept)), _over_groups(q, kept))
+    by_value = matmul(matrix_transpose(_over_groups(shares, kept)), _over_groups(g, kept))
+    return by_scores, AttentionGrad(multiply(by_query, scale), multiply(by_key, scale), by_value)
+
+
+@op(infer=_infer_attention, autocast=True, namespace="nn", vjp=_attention_back)
 def attention(
     query: Tensor,
     key: Tensor,
@@ -111,33 +225,65 @@ def attention(
         Tensor([[[1.],
                  [2.]]], dtype=float32, device=numpy:cpu)
     """
-    heads, kept, features = query.shape[-3], key.shape[-3], query.shape[-1]
-    group = heads // kept
-    q, k, v = wide(query), wide(key), wide(value)
-    q = multiply(q, 1 / math.sqrt(max(1, features)) if scale is None else scale)
-    if group > 1:
-        q = reshape(q, (*q.shape[:-3], kept, group, *q.shape[-2:]))
-        k, v = expand_dims(k, axis=-3), expand_dims(v, axis=-3)
-    scores = matmul(q, matrix_transpose(k))
-    grouped = scores.shape
-    if group > 1:
-        scores = reshape(scores, (*grouped[:-4], heads, *grouped[-2:]))
-    if softcap is not None:
-        scores = multiply(tanh(divide(scores, softcap)), softcap)
-    if bias is not None:
-        scores = add(scores, wide(bias))
-    if mask is not None:
-        scores = where(mask, scores, -math.inf)
-    if is_causal:
-        queries, keys = scores.shape[-2:]
-        offset = keys - queries if causal_alignment == "bottom_right" else 0
-        last = add(expand_dims(arange(queries, device=query.device), axis=-1), offset)
-        scores = where(less_equal(arange(keys, device=query.device), last), scores, -math.inf)
-    shares = softmax(scores, axis=-1)
-    if group > 1:
-        shares = reshape(shares, (*shares.shape[:-3], kept, group, *shares.shape[-2:]))
-    result = matmul(shares, v)
-    return narrow(reshape(result, (*result.shape[:-4], heads, *result.shape[-2:])) if group > 1 else result, query.dtype)
+    heads, kept = query.shape[-3], key.shape[-3]
+    scale = 1 / math.sqrt(max(1, query.shape[-1])) if scale is None else scale
+    shares, _ = _shares(wide(query), wide(key), mask, bias, scale, softcap, is_causal, causal_alignment)
+    result = matmul(_grouped(shares, kept), _one_group(wide(value), heads))
+    return narrow(_ungrouped(result, heads, kept), query.dtype)
+
+
+def _infer_attention_grad(
+    query: Spec, key: Spec, value: Spec, out: Spec, gradient: Spec, mask: Spec | None, **attrs: Any
+) -> Inferred:
+    found = _infer_attention(query, key, value, mask, None, **attrs)
+    (result,) = found.outputs
+    dtype = rules.require(rules.operand_dtype(query, key, value, out, gradient), FLOAT)
+    batch = result.shape[:-3]
+    for name, x, shape in (
+        ("query", query, (*batch, *query.shape[-3:])),
+        ("key", key, (*batch, *key.shape[-3:])),
+        ("value", value, (*batch, *value.shape[-3:])),
+        ("out", out, result.shape),
+        ("gradient", gradient, result.shape),
+    ):
+        if x.shape != shape:
+            raise ShapeError(f"the {name} has shape {x.shape}, but {shape} is needed. Broadcast it first.")
+    outputs = tuple(Spec(x.shape, dtype) for x in (query, key, value))
+    return Inferred(outputs, found.attrs, (dtype, dtype, dtype, dtype, dtype, None))
+
+
+@op(infer=_infer_attention_grad, namespace="nn", result=AttentionGrad)
+def attention_grad(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    out: Tensor,
+    gradient: Tensor,
+    /,
+    *,
+    mask: Tensor | None = None,
+    scale: float | None = None,
+    softcap: float | None = None,
+    is_causal: bool = False,
+    causal_alignment: str = "bottom_right",
+) -> AttentionGrad:
+    """The derivatives of `attention` by query, key and value, from its operands and its result.
+
+    Args:
+        query: as of the attention; the batch axes of all are the same.
+        key: as of the attention.
+        value: as of the attention.
+        out: the result of the attention.
+        gradient: of the result.
+        mask: as of the attention.
+        scale: as of the attention.
+        softcap: as of the attention.
+        is_causal: as of the attention.
+        causal_alignment: as of the attention.
+    """
+    scale = 1 / math.sqrt(max(1, query.shape[-1])) if scale is None else scale
+    _, found = _gradients(gradient, query, key, value, mask, None, out, scale, softcap, is_causal, causal_alignment)
+    return AttentionGrad(*(narrow(x, query.dtype) for x in found))
 
 
 # --- tables ------------------------------------------------------------------------------------------------------
@@ -150,7 +296,14 @@ def _infer_embedding(weight: Spec, indices: Spec) -> Spec:
     return Spec((*indices.shape, weight.shape[1]), weight.dtype)
 
 
-@op(infer=_infer_embedding, namespace="nn", movement=True)
+def _embedding_back(g: Tensor, weight_spec: Spec, indices: Tensor) -> Tensor:
+    """Rows that were taken more than once add up, in float32 at least."""
+    rows = wide(reshape(g, (math.prod(indices.shape), weight_spec.shape[1])))
+    empty = full(weight_spec.shape, 0.0, dtype=rows.dtype, device=g.device)
+    return scatter_slices(empty, reshape(indices, (rows.shape[0],)), rows, axis=0, mode="add")
+
+
+@op(infer=_infer_embedding, namespace="nn", movement=True, vjp={"weight": _embedding_back})
 def embedding(weight: Tensor, indices: Tensor, /) -> Tensor:
     """The rows of a table (entries, features) at the indices; an index outside raises.
 
@@ -197,10 +350,11 @@ def one_hot(indices: Tensor, /, num_classes: int, *, axis: int = -1, dtype: DTyp
 
 from intermodal.ops.activation import softmax  # families use each other; bodies look names up when they run
 from intermodal.ops.creation import arange, full
-from intermodal.ops.elementwise import add, divide, less_equal, multiply, tanh, where
+from intermodal.ops.elementwise import add, divide, less_equal, multiply, square, subtract, tanh, where
 from intermodal.ops.linalg import matmul, matrix_transpose
-from intermodal.ops.manipulation import expand_dims, reshape
-from intermodal.ops.searching import scatter, take
+from intermodal.ops.manipulation import broadcast_to, expand_dims, reshape
+from intermodal.ops.reduction import sum
+from intermodal.ops.searching import scatter, scatter_slices, take
 
 if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
     __all__ = public_names(__name__)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from intermodal.engines.numpy.natives import native
-from intermodal.engines.numpy.nn import COLUMNS, exchanged, mean, mean_product, padded, sliding_window, spread
+from intermodal.engines.numpy.nn import COLUMNS, attention_shares, exchanged, mean, mean_product, padded, sliding_window, spread
 
 __all__: list[str] = []
 
@@ -87,3 +87,72 @@ def _norm_grad_by_x(x: Any, gradient: Any, weight: Any, axis: tuple[int, ...], c
         result -= mean(inner, axis)
     result *= scale
     return result, normal
+
+
+@native
+def attention_grad(
+    query: Any,
+    key: Any,
+    value: Any,
+    out: Any,
+    gradient: Any,
+    mask: Any,
+    scale: float,
+    softcap: float | None,
+    is_causal: bool,
+    causal_alignment: str,
+) -> Any:
+    how = (scale, softcap, is_causal, causal_alignment)
+    (*batch, heads, queries, _), (kept, keys) = query.shape, key.shape[-3:-1]
+    if queries * keys < _CACHED:
+        return _attention_grad(query, key, value, out, gradient, mask, *how)
+    # Head by head, so that the scores stay in the cache between one step and the next.
+    results = np.empty(query.shape, query.dtype), np.empty(key.shape, key.dtype), np.empty(value.shape, value.dtype)
+    seen = None if mask is None else np.broadcast_to(mask, (*batch, heads, queries, keys))
+    group = heads // kept
+    for place in np.ndindex(*batch, kept):
+        one, many = (
+            (*place[:-1], slice(place[-1], place[-1] + 1)),
+            (*place[:-1], slice(place[-1] * group, (place[-1] + 1) * group)),
+        )
+        given = query[many], key[one], value[one], out[many], gradient[many], None if seen is None else seen[many]
+        results[0][many], results[1][one], results[2][one] = _attention_grad(*given, *how)
+    return results
+
+
+def _attention_grad(
+    query: Any,
+    key: Any,
+    value: Any,
+    out: Any,
+    gradient: Any,
+    mask: Any,
+    scale: float,
+    softcap: float | None,
+    is_causal: bool,
+    causal_alignment: str,
+) -> Any:
+    heads, kept = query.shape[-3], key.shape[-3]
+    group, (queries, features) = heads // kept, query.shape[-2:]
+    batch = query.shape[:-3]
+    # The queries of a group one after the other: a product that sums over them sums over the group too.
+    rows, one = (*batch, kept, group * queries), (*batch, heads, queries, key.shape[-2])
+    q, g = query.reshape(*rows, features), gradient.reshape(*rows, value.shape[-1])
+    held = np.matmul(q * scale, key.swapaxes(-1, -2)).reshape(one)
+    if softcap is not None:
+        held /= softcap
+        np.tanh(held, out=held)
+        scores = held * softcap
+    else:
+        scores = held
+    shares = attention_shares(scores, mask, None, is_causal, causal_alignment).reshape(*rows, key.shape[-2])
+    slope = np.matmul(g, value.swapaxes(-1, -2))
+    slope -= np.vecdot(gradient, out).reshape(*rows, 1)
+    slope *= shares
+    if softcap is not None:
+        np.multiply(held, held, out=held)
+        slope *= np.subtract(1, held, out=held).reshape(slope.shape)
+    by_query, by_key = np.matmul(slope, key), np.matmul(slope.swapaxes(-1, -2), q)
+    by_query *= scale
+    by_key *= scale
+    return by_query.reshape(query.shape), by_key, np.matmul(shares.swapaxes(-1, -2), g)

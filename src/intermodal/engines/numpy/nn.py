@@ -294,6 +294,15 @@ def attention(
         scores /= softcap
         np.tanh(scores, out=scores)
         scores *= softcap
+    shares = attention_shares(scores, mask, bias, is_causal, causal_alignment)
+    if group == 1:
+        return np.matmul(shares, value)
+    result = np.matmul(shares.reshape(*shares.shape[:-3], kept, group, *shares.shape[-2:]), value)
+    return result.reshape(*result.shape[:-4], heads, *result.shape[-2:])
+
+
+def attention_shares(scores: Any, mask: Any, bias: Any, is_causal: bool, causal_alignment: str) -> Any:
+    """The softmax of the scores that are seen, written over them where it can be."""
     if bias is not None:
         scores = scores + bias
     if mask is not None:
@@ -302,11 +311,7 @@ def attention(
         queries, keys = scores.shape[-2:]
         offset = keys - queries if causal_alignment == "bottom_right" else 0
         np.copyto(scores, -np.inf, where=~np.tri(queries, keys, offset, dtype=np.bool_))
-    shares = _shares(scores, -1, scores)
-    if group == 1:
-        return np.matmul(shares, value)
-    result = np.matmul(shares.reshape(*shares.shape[:-3], kept, group, *shares.shape[-2:]), value)
-    return result.reshape(*result.shape[:-4], heads, *result.shape[-2:])
+    return _shares(scores, -1, scores)
 
 
 def spread(x: Any, axes: tuple[int, ...], ndim: int) -> Any:

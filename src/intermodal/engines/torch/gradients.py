@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch.nn import functional
 
 from intermodal import dtypes
 from intermodal.engines.torch.natives import FLOATS, native
-from intermodal.engines.torch.nn import sliding_window
+from intermodal.engines.torch.nn import attention, attention_shares, sliding_window
 from intermodal.ops.windows import Geometry
 
 __all__: list[str] = []
@@ -67,3 +67,58 @@ def gelu_grad(gradient: Any, x: Any, approximate: str) -> Any:
     if approximate == "tanh":
         x = x.clamp(-16.0, 16.0)  # beyond, the slope is 0 or 1, and the cube of a large x overflows in the kernel
     return torch.ops.aten.gelu_backward(*torch.broadcast_tensors(gradient, x), approximate=approximate)
+
+
+# --- attention ---------------------------------------------------------------------------------------------------
+
+_LONG: Final = (
+    1 << 16
+)  # scores of a head from which on PyTorch's kernel, which never holds them all, is faster than four products
+
+
+@native(only=FLOATS)
+def attention_grad(
+    query: Any,
+    key: Any,
+    value: Any,
+    out: Any,
+    gradient: Any,
+    mask: Any,
+    scale: float,
+    softcap: float | None,
+    is_causal: bool,
+    causal_alignment: str,
+) -> Any:
+    queries, keys = query.shape[-2], key.shape[-2]
+    behind = keys - queries if causal_alignment == "bottom_right" else 0
+    if softcap is None and queries * keys >= _LONG:
+        found = _attention_by_autograd((query, key, value), gradient, mask, scale, is_causal, causal_alignment)
+        # A query that sees no key may come back as NaN; without a mask each sees one.
+        if (mask is None and not (is_causal and behind < 0)) or not any(bool(a.isnan().any()) for a in found):
+            return found
+    if is_causal:
+        seen = torch.ones((queries, keys), dtype=torch.bool, device=query.device).tril(behind)
+        mask = seen if mask is None else mask & seen
+    kept, group = key.shape[-3], query.shape[-3] // key.shape[-3]
+    wide = torch.float64 if query.dtype is torch.float64 else torch.float32
+    q, k, v, g, result = (
+        a.to(wide) for a in (query, key.repeat_interleave(group, -3), value.repeat_interleave(group, -3), gradient, out)
+    )
+    shares, held = attention_shares(q, k, mask, None, scale, softcap)
+    slope = torch.matmul(g, v.mT).sub_((g * result).sum(-1, keepdim=True)).mul_(shares)
+    if softcap is not None:
+        slope *= 1 - (held / softcap).square_()
+    by_key, by_value = torch.matmul(slope.mT, q).mul_(scale), torch.matmul(shares.mT, g)
+    if group > 1:
+        by_key, by_value = (a.unflatten(-3, (kept, group)).sum(-3) for a in (by_key, by_value))
+    return tuple(a.to(query.dtype) for a in (torch.matmul(slope, k).mul_(scale), by_key, by_value))
+
+
+def _attention_by_autograd(
+    operands: tuple[Any, ...], gradient: Any, mask: Any, scale: float, is_causal: bool, causal_alignment: str
+) -> Any:
+    with torch.inference_mode(False), torch.enable_grad():
+        leaves = [(a.clone() if a.is_inference() else a.detach()).requires_grad_() for a in operands]
+        query, key, value = leaves
+        result = attention(query, key, value, mask, None, scale, None, is_causal, causal_alignment)
+        return torch.autograd.grad(result, leaves, gradient.clone() if gradient.is_inference() else gradient)

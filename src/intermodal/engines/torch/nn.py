@@ -42,7 +42,7 @@ def gelu(x: Any, approximate: str) -> Any:
         return functional.gelu(x, approximate="tanh")
     # PyTorch's own adds 1 to erf, which leaves nothing of the lower tail; in a narrow dtype the tail's argument would round.
     wide = x.to(torch.float32) if x.itemsize < 4 else x
-    return (torch.erfc(wide * -math.sqrt(0.5)) * (wide * 0.5)).to(x.dtype)
+    return (wide * -math.sqrt(0.5)).erfc_().mul_(wide).mul_(0.5).to(x.dtype)
 
 
 @native(only=FLOATS)
@@ -194,11 +194,15 @@ def _attention_in_steps(query: Any, key: Any, value: Any, mask: Any, bias: Any, 
     group = query.shape[-3] // key.shape[-3]
     wide = torch.float64 if query.dtype is torch.float64 else torch.float32
     q, k, v = (a.to(wide) for a in (query, key.repeat_interleave(group, -3), value.repeat_interleave(group, -3)))
-    scores = torch.matmul(q * scale, k.mT)
+    return torch.matmul(attention_shares(q, k, mask, bias, scale, softcap)[0], v).to(query.dtype)
+
+
+def attention_shares(q: Any, k: Any, mask: Any, bias: Any, scale: float, softcap: float | None) -> tuple[Any, Any]:
+    """How much each query takes of each value, and the products as the cap held them."""
+    held = torch.matmul(q * scale, k.mT)
     if softcap is not None:
-        scores = torch.tanh(scores / softcap) * softcap
-    if bias is not None:
-        scores = scores + bias
+        held = torch.tanh(held / softcap) * softcap
+    scores = held if bias is None else held + bias
     if mask is not None:
         scores = torch.where(mask, scores, -math.inf)
-    return torch.matmul(softmax(scores, scores.ndim - 1), v).to(query.dtype)
+    return softmax(scores, scores.ndim - 1), held

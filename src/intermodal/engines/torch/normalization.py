@@ -65,8 +65,8 @@ def rms_norm(x: Any, weight: Any, axis: tuple[int, ...], eps: float) -> Any:
 def group_norm(x: Any, weight: Any, bias: Any, num_groups: int, eps: float) -> Any:
     batch, channels, *rest = x.shape
     if _may_ask(x):
-        found = (_dense(a) for a in (x, weight, bias))
-        result, mean, scale = torch.native_group_norm(*found, batch, channels, math.prod(rest), num_groups, eps)
+        factor, term = _dense(weight), _dense(bias)
+        result, mean, scale = torch.native_group_norm(_dense(x), factor, term, batch, channels, math.prod(rest), num_groups, eps)
         if bool((mean * scale).abs_().max() <= 1):
             return result
     parts = x.reshape(batch, num_groups, channels // num_groups * math.prod(rest))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from intermodal.errors import IndexRangeError, ShapeError
-from intermodal.testing.samples import Draw, Sample, call, sample
+from intermodal.testing.samples import Draw, HostArray, Sample, call, sample
 
 __all__: list[str] = []
 
@@ -104,6 +105,37 @@ def attention_samples(draw: Draw) -> Iterator[Sample]:
     yield call(heads(1, 0, 8), heads(1, 5, 8), heads(1, 5, 6))
     if draw.dtype.is_floating and draw.dtype.bits >= 16:
         yield call(query, heads(2, 3, 5, 8), heads(2, 3, 5, 6)).but(raises=ShapeError)
+
+
+def _attended(heads: tuple[HostArray, ...], seen: Any = True, scale: float = 8**-0.5, cap: float = 0) -> HostArray:
+    """The result of an attention, which its derivative is given."""
+    q, k, v = (a.real.astype(np.float64) for a in heads)
+    group = q.shape[1] // k.shape[1]
+    scores = q @ k.repeat(group, 1).swapaxes(2, 3) * scale
+    weights = np.where(seen, np.exp(np.tanh(scores / cap) * cap if cap else scores), 0)
+    return np.asarray(weights / np.maximum(weights.sum(-1, keepdims=True), 1e-30) @ v.repeat(group, 1)).astype(heads[0].dtype)
+
+
+@sample("attention_grad")
+def attention_grad_samples(draw: Draw) -> Iterator[Sample]:
+    def operands(queries: int, kept: int, **how: Any) -> tuple[HostArray, ...]:
+        shapes = ((2, 4, queries, 8), (2, kept, 5, 8), (2, kept, 5, 6))
+        heads = tuple(draw.array(*shape, low=-2, high=2) for shape in shapes)
+        return (*heads, _attended(heads, **how), draw.array(2, 4, queries, 6, low=-2, high=2))
+
+    yield call(*operands(3, 4)).but(terms=13)
+    for alignment in ("bottom_right", "top_left"):
+        for queries in (3, 6):  # of six queries over five keys, some see no key
+            seen = np.tri(queries, 5, 5 - queries if alignment == "bottom_right" else 0, dtype=np.bool_)
+            given = operands(queries, 4, seen=seen)
+            yield call(*given, is_causal=True, causal_alignment=alignment).but(terms=13)
+    yield call(*operands(3, 2, scale=0.3, cap=2.0), scale=0.3, softcap=2.0).but(terms=13)
+    mask = draw.bools(2, 1, 3, 5)
+    mask[0, 0, 1] = False
+    yield call(*operands(3, 2, seen=mask & np.tri(3, 5, 2, dtype=np.bool_)), mask=mask, is_causal=True).but(terms=13)
+    mask = draw.bools(260, 260)
+    long = tuple(draw.array(1, 2, 260, 4, low=-2, high=2) for _ in range(3))
+    yield call(*long, _attended(long, seen=mask, scale=0.5), draw.array(1, 2, 260, 4), mask=mask).but(terms=264, large=True)
 
 
 @sample("embedding")
