@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from intermodal.ops.activation import *
 from intermodal.ops.adaptive import *
 from intermodal.ops.attention import *
+from intermodal.ops.classification import *
 from intermodal.ops.convolution import *
 from intermodal.ops.image import *
 from intermodal.ops.loss import *

@@ -1,4 +1,4 @@
-"""Losses: how far a prediction is from its target, and the similarity of vectors.
+"""Losses of numbers and of sequences, and the similarity of vectors. Those of classes are in `classification`.
 
 Each takes ``reduction``: ``mean``, ``sum``, or ``none`` for one number per element or example.
 """
@@ -23,12 +23,19 @@ _REDUCTIONS: Final = ("mean", "sum", "none")
 _IMPOSSIBLE: Final = -1e30
 
 
-def _reduced(x: Tensor, reduction: str) -> Tensor:
+def reduced(x: Tensor, reduction: str) -> Tensor:
+    """Losses as the reduction has them."""
     return x if reduction == "none" else mean(x) if reduction == "mean" else sum(x)
 
 
-def _loss_shape(shape: Shape, reduction: str) -> Shape:
+def loss_shape(shape: Shape, reduction: str) -> Shape:
+    """The shape that the reduction leaves."""
     return shape if rules.one_of(reduction, "reduction", _REDUCTIONS) == "none" else ()
+
+
+def each(g: Tensor, count: int, reduction: str) -> Tensor:
+    """The gradient of each of the losses, in a shape that broadcasts to them."""
+    return divide(wide(g), float(max(1, count))) if reduction == "mean" else wide(g)
 
 
 # --- of numbers --------------------------------------------------------------------------------------------------
@@ -43,10 +50,18 @@ def _infer_same_shape(x: Spec, target: Spec, *given: Spec | None, reduction: str
     for name, factor in zip(("weight", "pos_weight"), given, strict=False):
         if factor is not None and (factor.ndim > x.ndim or rules.broadcast(factor.shape, x.shape) != x.shape):
             raise ShapeError(f"{name} has shape {factor.shape}, which does not broadcast to the input's {x.shape}.")
-    return Inferred((Spec(_loss_shape(x.shape, reduction), dtype),), {"reduction": reduction}, dtype)
+    return Inferred((Spec(loss_shape(x.shape, reduction), dtype),), {"reduction": reduction}, dtype)
 
 
-@op(infer=_infer_same_shape, namespace="nn")
+def _mse_by_x(g: Tensor, x: Tensor, target: Tensor, reduction: str) -> Tensor:
+    return multiply(subtract(wide(x), wide(target)), multiply(each(g, x.size, reduction), 2.0))
+
+
+def _mse_by_target(g: Tensor, x: Tensor, target: Tensor, reduction: str) -> Tensor:
+    return _mse_by_x(g, target, x, reduction)
+
+
+@op(infer=_infer_same_shape, namespace="nn", vjp={"x": _mse_by_x, "target": _mse_by_target})
 def mse_loss(x: Tensor, /, target: Tensor, *, reduction: str = "mean") -> Tensor:
     """The squared difference.
 
@@ -55,10 +70,54 @@ def mse_loss(x: Tensor, /, target: Tensor, *, reduction: str = "mean") -> Tensor
         >>> im.nn.mse_loss(im.asarray([1.0, 2.0]), im.asarray([1.0, 4.0]))
         Tensor(2., dtype=float32, device=numpy:cpu)
     """
-    return narrow(_reduced(square(subtract(wide(x), wide(target))), reduction), x.dtype)
+    return narrow(reduced(square(subtract(wide(x), wide(target))), reduction), x.dtype)
 
 
-@op(infer=_infer_same_shape, namespace="nn")
+def _times(x: Tensor, *factors: Tensor | None) -> Tensor:
+    for factor in factors:
+        x = x if factor is None else multiply(x, wide(factor))
+    return x
+
+
+def _binary_by_x(
+    g: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: str
+) -> Tensor:
+    likely, yes = sigmoid(wide(x)), wide(target)
+    part = _times(yes, pos_weight)
+    slope = likely if pos_weight is None else multiply(likely, add(subtract(1.0, yes), part))
+    return _times(subtract(slope, part), weight, each(g, x.size, reduction))
+
+
+def _binary_by_target(g: Tensor, x: Tensor, weight: Tensor | None, pos_weight: Tensor | None, reduction: str) -> Tensor:
+    # softplus(-x) - softplus(x) is -x
+    logits = wide(x)
+    slope = negative(logits) if pos_weight is None else subtract(_times(softplus(negative(logits)), pos_weight), softplus(logits))
+    return _times(slope, weight, each(g, x.size, reduction))
+
+
+def _binary_by_weight(g: Tensor, x: Tensor, target: Tensor, pos_weight: Tensor | None, reduction: str) -> Tensor:
+    return multiply(_binary_losses(wide(x), wide(target), pos_weight), each(g, x.size, reduction))
+
+
+def _binary_by_pos_weight(g: Tensor, x: Tensor, target: Tensor, weight: Tensor | None, reduction: str) -> Tensor:
+    return _times(multiply(wide(target), softplus(negative(wide(x)))), weight, each(g, x.size, reduction))
+
+
+def _binary_losses(logits: Tensor, yes: Tensor, pos_weight: Tensor | None) -> Tensor:
+    surprise = _times(multiply(yes, softplus(negative(logits))), pos_weight)
+    return add(surprise, multiply(subtract(1.0, yes), softplus(logits)))
+
+
+@op(
+    infer=_infer_same_shape,
+    namespace="nn",
+    vjp={
+        "x": _binary_by_x,
+        "target": _binary_by_target,
+        "weight": _binary_by_weight,
+        "pos_weight": _binary_by_pos_weight,
+    },
+)
 def binary_cross_entropy_with_logits(
     x: Tensor, /, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, *, reduction: str = "mean"
 ) -> Tensor:
@@ -71,12 +130,8 @@ def binary_cross_entropy_with_logits(
         pos_weight: a factor for the part of yes; it broadcasts.
         reduction: ``mean``, ``sum`` or ``none``.
     """
-    logits, yes = wide(x), wide(target)
-    surprise = multiply(yes, softplus(negative(logits)))
-    surprise = surprise if pos_weight is None else multiply(surprise, wide(pos_weight))
-    loss = add(surprise, multiply(subtract(1.0, yes), softplus(logits)))
-    loss = loss if weight is None else multiply(loss, wide(weight))
-    return narrow(_reduced(loss, reduction), x.dtype)
+    loss = _times(_binary_losses(wide(x), wide(target), pos_weight), weight)
+    return narrow(reduced(loss, reduction), x.dtype)
 
 
 def _infer_cosine(x1: Spec, x2: Spec, *, axis: int, eps: float) -> Inferred:
@@ -96,146 +151,6 @@ def cosine_similarity(x1: Tensor, x2: Tensor, /, *, axis: int = -1, eps: float =
     # The bound is put on the square: a root at 0 has no derivative.
     sizes = [sqrt(maximum(sum(square(v), axis=axis), eps * eps)) for v in (a, b)]
     return narrow(divide(divide(sum(multiply(a, b), axis=axis), sizes[0]), sizes[1]), x1.dtype)
-
-
-# --- of classes --------------------------------------------------------------------------------------------------
-
-
-def _class_rule(x: Spec, target: Spec, weight: Spec | None, axis: int, reduction: str) -> tuple[int, Shape]:
-    """The class axis and the loss' shape."""
-    along = rules.axis(axis, x.ndim)
-    rest = x.shape[:along] + x.shape[along + 1 :]
-    if target.shape != rest and not (target.dtype.is_floating and target.shape == x.shape):
-        raise ShapeError(
-            f"the input has shape {x.shape} with classes along axis {along}, so the target needs shape {rest}, one class for each; it has {target.shape}."
-        )
-    if weight is not None and weight.shape != (x.shape[along],):
-        raise ShapeError(f"weight has shape {weight.shape}, but there are {x.shape[along]} classes. Give one number for each.")
-    return along, _loss_shape(rest, reduction)
-
-
-def _infer_nll(x: Spec, target: Spec, weight: Spec | None, *, axis: int, ignore_index: int, reduction: str) -> Inferred:
-    dtype = rules.require(rules.operand_dtype(x, weight), FLOAT)
-    rules.require(target.dtype, INTEGER, of="the target")
-    along, shape = _class_rule(x, target, weight, axis, reduction)
-    attrs = {"axis": along, "ignore_index": rules.integer(ignore_index, "ignore_index"), "reduction": reduction}
-    return Inferred((Spec(shape, dtype),), attrs, (dtype, None, dtype))
-
-
-@op(infer=_infer_nll, namespace="nn")
-def nll_loss(
-    x: Tensor,
-    /,
-    target: Tensor,
-    weight: Tensor | None = None,
-    *,
-    axis: int = 1,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-) -> Tensor:
-    """The negative logarithm of the probability that was given to the true class.
-
-    Args:
-        x: logarithms of probabilities, with classes along ``axis``.
-        target: the true classes: the input's shape without that axis. A class that there is not raises.
-        weight: a factor for each class; a mean is weighted by it.
-        axis: the classes' axis.
-        ignore_index: a target that does not count.
-        reduction: ``mean``, ``sum`` or ``none``.
-    """
-    logs = wide(x)
-    counted, chosen = _true_class(x, target, axis, ignore_index)
-    loss = negative(squeeze(take_along_axis(logs, expand_dims(chosen, axis=axis), axis=axis), axis))
-    factor = astype(counted, logs.dtype)
-    if weight is not None:
-        factor = multiply(factor, reshape(take(wide(weight), reshape(chosen, (-1,)), axis=0), chosen.shape))
-    return narrow(_weighted(where(counted, loss, 0.0), factor, factor, reduction), x.dtype)
-
-
-def _true_class(x: Tensor, target: Tensor, axis: int, ignore_index: int) -> tuple[Tensor, Tensor]:
-    """Which targets count, and a class for each: 0 for those that do not."""
-    target = astype(target, dtypes.int64)
-    counted = not_equal(target, ignore_index)
-    # A negative class would count from the end; it is a mistake here, and past the end it is refused.
-    known = where(less(target, 0), x.shape[axis], target)
-    return counted, where(counted, known, 0)
-
-
-def _weighted(loss: Tensor, factor: Tensor, share: Tensor, reduction: str) -> Tensor:
-    """Losses times their factors; a mean is over the shares."""
-    weighed = multiply(loss, factor)
-    return divide(sum(weighed), sum(share)) if reduction == "mean" else _reduced(weighed, reduction)
-
-
-def _infer_cross_entropy(
-    x: Spec, target: Spec, weight: Spec | None, *, axis: int, ignore_index: int, label_smoothing: float, reduction: str
-) -> Inferred:
-    soft = target.dtype.is_floating
-    dtype = rules.require(rules.operand_dtype(x, weight, target if soft else None), FLOAT)
-    rules.require(target.dtype, INTEGER | FLOAT, of="the target")
-    along, shape = _class_rule(x, target, weight, axis, reduction)
-    if soft and target.shape != x.shape:
-        raise ShapeError(
-            f"a target of probabilities needs the input's shape {x.shape}, but has {target.shape}. Give integers for one class each."
-        )
-    if not 0 <= label_smoothing <= 1:
-        raise InvalidValueError(f"label_smoothing {label_smoothing} must lie between 0 and 1.")
-    attrs = {
-        "axis": along,
-        "ignore_index": rules.integer(ignore_index, "ignore_index"),
-        "label_smoothing": float(label_smoothing),
-        "reduction": reduction,
-    }
-    return Inferred((Spec(shape, dtype),), attrs, (dtype, dtype if soft else None, dtype))
-
-
-@op(infer=_infer_cross_entropy, namespace="nn")
-def cross_entropy(
-    x: Tensor,
-    /,
-    target: Tensor,
-    weight: Tensor | None = None,
-    *,
-    axis: int = 1,
-    ignore_index: int = -100,
-    label_smoothing: float = 0.0,
-    reduction: str = "mean",
-) -> Tensor:
-    """The cross entropy between the classes' `softmax` and the target.
-
-    Args:
-        x: logits, with classes along ``axis``.
-        target: the true classes, integers of the input's shape without that axis; or their probabilities, floats of its shape.
-        weight: a factor for each class; a mean over classes is weighted by it, one over probabilities is not.
-        axis: the classes' axis.
-        ignore_index: a class that does not count.
-        label_smoothing: the part of the target that is spread over all classes.
-        reduction: ``mean``, ``sum`` or ``none``.
-
-    Example:
-        >>> import intermodal as im
-        >>> im.nn.cross_entropy(im.zeros((2, 4)), im.asarray([0, 3]))
-        Tensor(1.3862944, dtype=float32, device=numpy:cpu)
-    """
-    logs = log_softmax(wide(x), axis=axis)
-    classes = x.shape[axis]
-    factors = None if weight is None else reshape(wide(weight), (-1, *(1,) * (x.ndim - 1 - rules.axis(axis, x.ndim))))
-    if target.dtype.is_floating:
-        shares = add(multiply(wide(target), 1 - label_smoothing), label_smoothing / max(1, classes))
-        # What cannot be and is not meant to be costs nothing: 0 times the logarithm of 0 is 0.
-        terms = where(equal(shares, 0.0), 0.0, multiply(shares, logs))
-        terms = terms if factors is None else multiply(terms, factors)
-        return narrow(_reduced(negative(sum(terms, axis=axis)), reduction), x.dtype)
-    plain = nll_loss(logs, target, weight, axis=axis, ignore_index=ignore_index, reduction=reduction)
-    if label_smoothing == 0:
-        return narrow(plain, x.dtype)
-    counted, chosen = _true_class(x, target, axis, ignore_index)
-    spread = negative(sum(logs if factors is None else multiply(logs, factors), axis=axis))
-    share = astype(counted, logs.dtype)
-    if weight is not None:
-        share = multiply(share, reshape(take(wide(weight), reshape(chosen, (-1,)), axis=0), chosen.shape))
-    smooth = _weighted(where(counted, spread, 0.0), astype(counted, logs.dtype), share, reduction)
-    return narrow(add(multiply(plain, 1 - label_smoothing), multiply(smooth, label_smoothing / classes)), x.dtype)
 
 
 # --- of sequences ------------------------------------------------------------------------------------------------
@@ -266,7 +181,7 @@ def _infer_ctc(
     if not 0 <= rules.integer(blank, "blank") < classes:
         raise InvalidValueError(f"blank {blank} is no class: there are {classes}, from 0 on.")
     attrs = {"blank": rules.integer(blank, "blank"), "reduction": reduction, "zero_infinity": bool(zero_infinity)}
-    return Inferred((Spec(_loss_shape((batch,), reduction), x.dtype),), attrs)
+    return Inferred((Spec(loss_shape((batch,), reduction), x.dtype),), attrs)
 
 
 @op(infer=_infer_ctc, namespace="nn")
@@ -316,7 +231,7 @@ def ctc_loss(
     loss = where(less(likelihood, _IMPOSSIBLE / 10), 0.0 if zero_infinity else math.inf, negative(likelihood))
     if reduction == "mean":
         loss = divide(loss, astype(maximum(target_lengths, 1), loss.dtype))
-    return narrow(_reduced(loss, reduction), x.dtype)
+    return narrow(reduced(loss, reduction), x.dtype)
 
 
 def _with_blanks(targets: Tensor, target_lengths: Tensor, place: Tensor, blank: int, classes: int) -> Tensor:
@@ -330,7 +245,10 @@ def _with_blanks(targets: Tensor, target_lengths: Tensor, place: Tensor, blank: 
     return concat([pairs, full((batch, 1), blank, dtype=dtypes.int64, device=place.device)], axis=1)
 
 
-from intermodal.ops.activation import log_softmax, softplus  # families use each other; bodies look names up when they run
+from intermodal.ops.activation import (
+    sigmoid,
+    softplus,
+)  # families use each other; bodies look names up when they run
 from intermodal.ops.creation import arange, full
 from intermodal.ops.elementwise import (
     add,
@@ -351,7 +269,7 @@ from intermodal.ops.elementwise import (
 )
 from intermodal.ops.manipulation import astype, broadcast_to, concat, expand_dims, reshape, squeeze
 from intermodal.ops.reduction import mean, sum
-from intermodal.ops.searching import take, take_along_axis
+from intermodal.ops.searching import take_along_axis
 
 if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
     __all__ = public_names(__name__)

@@ -7,8 +7,19 @@ from typing import Any, Final
 
 import numpy as np
 
+from intermodal.engines.numpy.arrays import take_along_axis
 from intermodal.engines.numpy.natives import native
-from intermodal.engines.numpy.nn import COLUMNS, attention_shares, exchanged, mean, mean_product, padded, sliding_window, spread
+from intermodal.engines.numpy.nn import (
+    COLUMNS,
+    attention_shares,
+    exchanged,
+    mean,
+    mean_product,
+    padded,
+    sliding_window,
+    softmax,
+    spread,
+)
 
 __all__: list[str] = []
 
@@ -156,3 +167,13 @@ def _attention_grad(
     by_query *= scale
     by_key *= scale
     return by_query.reshape(query.shape), by_key, np.matmul(shares.swapaxes(-1, -2), g)
+
+
+@native
+def cross_entropy_grad(x: Any, target: Any, factor: Any, axis: int) -> Any:
+    result = softmax(x, axis)
+    places = np.expand_dims(target, axis)
+    true = take_along_axis(result, places, axis)  # which refuses a class that there is not
+    np.put_along_axis(result, places, true - 1, axis)
+    result *= np.expand_dims(factor, axis)
+    return result

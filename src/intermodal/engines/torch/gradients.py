@@ -9,8 +9,9 @@ import torch
 from torch.nn import functional
 
 from intermodal import dtypes
+from intermodal.engines.torch.arrays import take_along_axis
 from intermodal.engines.torch.natives import FLOATS, native
-from intermodal.engines.torch.nn import attention, attention_shares, sliding_window
+from intermodal.engines.torch.nn import attention, attention_shares, sliding_window, softmax
 from intermodal.ops.windows import Geometry
 
 __all__: list[str] = []
@@ -122,3 +123,15 @@ def _attention_by_autograd(
         query, key, value = leaves
         result = attention(query, key, value, mask, None, scale, None, is_causal, causal_alignment)
         return torch.autograd.grad(result, leaves, gradient.clone() if gradient.is_inference() else gradient)
+
+
+# --- losses ------------------------------------------------------------------------------------------------------
+
+
+@native(only=FLOATS)
+def cross_entropy_grad(x: Any, target: Any, factor: Any, axis: int) -> Any:
+    result = softmax(x.to(torch.float32) if x.itemsize < 4 else x, axis)
+    places = target.to(torch.int64).unsqueeze(axis)
+    true = take_along_axis(result, places, axis)  # which refuses a class that there is not
+    result.scatter_(axis, torch.where(places < 0, places + x.shape[axis], places), true - 1)
+    return result.mul_(factor.unsqueeze(axis)).to(x.dtype)

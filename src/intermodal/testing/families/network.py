@@ -193,6 +193,15 @@ def class_loss_samples(draw: Draw) -> Iterator[Sample]:
     yield call(draw.array(3, 4), np.asarray([0, 1, 7]), ignore_index=7).but(terms=12)
 
 
+@sample("cross_entropy_grad")
+def cross_entropy_grad_samples(draw: Draw) -> Iterator[Sample]:
+    yield call(draw.array(3, 4), draw.integers(3, low=0, high=4), draw.array(3)).but(terms=4)
+    yield call(draw.array(4, 2, 3), draw.integers(2, 3, low=-4, high=4, dtype="int32"), draw.array(2, 3), axis=0).but(terms=4)
+    yield call(draw.array(0, 4), np.zeros((0,), np.int64), draw.array(0))
+    if draw.dtype.is_floating and draw.dtype.bits >= 16:
+        yield call(draw.array(2, 3), np.asarray([0, 3]), draw.array(2)).but(raises=IndexRangeError)
+
+
 @sample("ctc_loss")
 def ctc_loss_samples(draw: Draw) -> Iterator[Sample]:
     logits = draw.array(6, 2, 4, low=-2, high=2)
