@@ -74,7 +74,19 @@ def _infer_interpolate(
     return Inferred((Spec((*x.shape[:2], *sizes), x.dtype),), attrs)
 
 
-@op(infer=_infer_interpolate, namespace="nn")
+def _interpolate_back(
+    g: Tensor, x_spec: Spec, size: Shape, scale_factor: tuple[float, ...] | None, mode: str, align_corners: bool
+) -> Tensor:
+    """Each output element hands its gradient to the neighbours that it was made of, by their weights."""
+    result = wide(g)
+    for i, (n, out) in enumerate(zip(x_spec.shape[2:], size, strict=True)):
+        place = _place(n, out, None if scale_factor is None else scale_factor[i], mode, align_corners)
+        if place != _Place(1, 0, 1):
+            result = _resize_axis_back(result, 2 + i, n, place, mode)
+    return result
+
+
+@op(infer=_infer_interpolate, namespace="nn", vjp={"x": _interpolate_back})
 def interpolate(
     x: Tensor,
     /,
@@ -137,24 +149,52 @@ def _reduced(factor: int, shift: int, divisor: int) -> _Place:
     return _Place(factor // common, shift // common, divisor // common)
 
 
-def _resize_axis(x: Tensor, axis: int, out: int, place: _Place, kind: str) -> Tensor:
-    n = x.shape[axis]
-    position = add(multiply(arange(out, device=x.device), place.factor), place.shift)
+class _Neighbours(NamedTuple):
+    """For each output element the input elements that it is made of, and their weights; none where there is one neighbour."""
+
+    indices: list[Tensor]
+    weights: list[Tensor]
+
+
+def _neighbours(n: int, out: int, place: _Place, kind: str, like: Tensor) -> _Neighbours:
+    position = add(multiply(arange(out, device=like.device), place.factor), place.shift)
     base = floor_divide(position, place.divisor)
     if kind.startswith("nearest"):
-        return take(x, minimum(base, n - 1), axis=axis)
-    fraction = divide(astype(remainder(position, place.divisor), x.dtype), float(place.divisor))
+        return _Neighbours([minimum(base, n - 1)], [])
+    fraction = divide(astype(remainder(position, place.divisor), like.dtype), float(place.divisor))
     weights = _WEIGHTS[kind](fraction)
     first = -(len(weights) // 2 - 1)
-    neighbours = [add(base, first + k) for k in range(len(weights))]
+    indices = [add(base, first + k) for k in range(len(weights))]
     if kind == "lanczos3":
-        weights = _without_outside(weights, neighbours, n)
+        weights = _without_outside(weights, indices, n)
+    return _Neighbours([clip(index, 0, n - 1) for index in indices], weights)
+
+
+def _resize_axis(x: Tensor, axis: int, out: int, place: _Place, kind: str) -> Tensor:
+    indices, weights = _neighbours(x.shape[axis], out, place, kind, x)
+    if not weights:
+        return take(x, indices[0], axis=axis)
     view = (-1, *(1,) * (x.ndim - axis - 1))
     result: Tensor | None = None
-    for index, weight in zip(neighbours, weights, strict=True):
-        term = multiply(take(x, clip(index, 0, n - 1), axis=axis), reshape(weight, view))
+    for index, weight in zip(indices, weights, strict=True):
+        term = multiply(take(x, index, axis=axis), reshape(weight, view))
         result = term if result is None else add(result, term)
     assert result is not None  # there are weights
+    return result
+
+
+def _resize_axis_back(g: Tensor, axis: int, n: int, place: _Place, kind: str) -> Tensor:
+    """The adjoint of `_resize_axis`."""
+    out, before, after = g.shape[axis], g.shape[:axis], g.shape[axis + 1 :]
+    if kind == "nearest" and out == n * place.divisor and place.factor == 1:  # each element was repeated
+        return total(reshape(g, (*before, n, place.divisor, *after)), axis=axis + 1)
+    indices, weights = _neighbours(n, out, place, kind, g)
+    result = full((*before, n, *after), 0.0, dtype=g.dtype, device=g.device)
+    if not weights:
+        return scatter_slices(result, indices[0], g, axis=axis, mode="add")
+    view = (-1, *(1,) * len(after))
+    for index, weight in zip(indices, weights, strict=True):
+        result = scatter_slices(result, index, multiply(g, reshape(weight, view)), axis=axis, mode="add")
     return result
 
 
@@ -193,16 +233,16 @@ def _without_outside(weights: list[Tensor], neighbours: list[Tensor], n: int) ->
         where(logical_and(greater_equal(index, 0), less(index, n)), weight, 0.0)
         for index, weight in zip(neighbours, weights, strict=True)
     ]
-    total = inside[0]
+    whole = inside[0]
     for weight in inside[1:]:
-        total = add(total, weight)
-    return [divide(weight, total) for weight in inside]
+        whole = add(whole, weight)
+    return [divide(weight, whole) for weight in inside]
 
 
 _WEIGHTS: Final = {"linear": _linear, "cubic": _cubic, "lanczos3": _lanczos3}
 
 
-from intermodal.ops.creation import arange  # families use each other; bodies look names up when they run
+from intermodal.ops.creation import arange, full  # families use each other; bodies look names up when they run
 from intermodal.ops.elementwise import (
     add,
     clip,
@@ -220,7 +260,8 @@ from intermodal.ops.elementwise import (
     where,
 )
 from intermodal.ops.manipulation import astype, reshape
-from intermodal.ops.searching import take
+from intermodal.ops.reduction import sum as total
+from intermodal.ops.searching import scatter_slices, take
 
 if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
     __all__ = public_names(__name__)
