@@ -13,7 +13,6 @@ from intermodal.backend import DTypeUsage, backend_of
 from intermodal.conversion import asarray
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.dtypes import DType
-from intermodal.errors import IntermodalError
 from intermodal.ops.manipulation import permute_dims
 from intermodal.ops.searching import basic_index
 from intermodal.ops.table import TABLE, Op
@@ -69,7 +68,7 @@ def layouts_of(device: Device) -> tuple[str, ...]:
     def differs(layout: str) -> bool:
         try:
             view = backend.host_view(LAYOUTS[layout](np.ones((3, 4), dtype.numpy), device)._data)
-        except IntermodalError:  # which the rows that turn arrays report
+        except Exception:  # a faulty engine fails in any way; the rows that turn arrays report it
             return True
         return view is None or not view.flags.c_contiguous
 
