@@ -88,13 +88,11 @@ def infer_conv(
 # --- derivatives -------------------------------------------------------------------------------------------------
 
 
-def _conv_by_x(
-    g: Tensor, x_spec: Spec, weight: Tensor, stride: Shape, padding: Pairs, dilation: Shape, groups: int
-) -> Tensor | None:
+def _conv_by_x(g: Tensor, x_spec: Spec, weight: Tensor, stride: Shape, padding: Pairs, dilation: Shape, groups: int) -> Tensor:
     """The adjoint of a convolution: from its windows back to an input of known size."""
     sizes = x_spec.shape[2:]
-    if 0 in sizes:
-        return None
+    if 0 in sizes:  # all of it was padding
+        return full(x_spec.shape, 0, dtype=g.dtype, device=g.device)
     rank = len(sizes)
     geometry = Geometry(weight.shape[2:], stride, padding, dilation)
     counts = geometry.counts(sizes)
@@ -180,7 +178,7 @@ def _infer_conv_weight_grad(
 
 def _weight_grad_by_x(
     g: Tensor, x_spec: Spec, gradient: Tensor, stride: Shape, padding: Pairs, dilation: Shape, groups: int
-) -> Tensor | None:
+) -> Tensor:
     return _conv_by_x(_conj(gradient), x_spec, _conj(g), stride, padding, dilation, groups)
 
 
@@ -514,7 +512,8 @@ def linear(x: Tensor, /, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     return result if bias is None else add(result, bias)
 
 
-from intermodal.ops.elementwise import add  # families use each other; bodies look names up when they run
+from intermodal.ops.creation import full  # families use each other; bodies look names up when they run
+from intermodal.ops.elementwise import add
 from intermodal.ops.linalg import matmul, matrix_transpose
 from intermodal.ops.manipulation import permute_dims, reshape
 from intermodal.ops.reduction import sum as total
