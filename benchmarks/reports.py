@@ -60,7 +60,6 @@ class Engine(NamedTuple):
     namespace: Any
     take: Callable[[Any], Any]
     wait: str = "{}"
-    wait_ours: str = "{}"
 
 
 def _numpy() -> Engine:
@@ -75,7 +74,7 @@ def _torch() -> Engine:
 def _jax() -> Engine:
     jax: Any = importlib.import_module("jax")
     numpy: Any = importlib.import_module("jax.numpy")
-    return Engine("jax", jax.__version__, numpy, numpy.asarray, "({}).block_until_ready()", "({})._data.block_until_ready()")
+    return Engine("jax", jax.__version__, numpy, numpy.asarray, "({}).block_until_ready()")
 
 
 ENGINES: Final = {"numpy": _numpy, "torch": _torch, "jax": _jax}
@@ -89,11 +88,12 @@ class Contender(NamedTuple):
     namespace: Any
     take: Callable[[Any], Any]
     write: Callable[[Case], str | None]
+    unwrap: str = "{}"  # how the engine's array is got out of its tensor
 
 
 def _intermodal(_: str) -> Contender:
     namespace: Any = im
-    return Contender("intermodal", im.__version__, namespace, namespace.asarray, lambda case: case.call)
+    return Contender("intermodal", im.__version__, namespace, namespace.asarray, lambda case: case.call, "({})._data")
 
 
 def _array_api_strict(_: str) -> Contender:
@@ -109,7 +109,7 @@ def _array_api_compat(engine: str) -> Contender:
 
 def _eagerpy(_: str) -> Contender:
     eagerpy: Any = importlib.import_module("eagerpy")
-    return Contender("eagerpy", eagerpy.__version__, eagerpy, eagerpy.astensor, lambda case: case.eagerpy)
+    return Contender("eagerpy", eagerpy.__version__, eagerpy, eagerpy.astensor, lambda case: case.eagerpy, "({}).raw")
 
 
 def _keras(engine: str) -> Contender:
@@ -185,11 +185,8 @@ def _time(op: str, shape: tuple[int, ...], engine: Engine, contender: Contender,
     np.testing.assert_allclose(answer.numpy() if hasattr(answer, "numpy") else np.asarray(answer), expected, rtol=1e-5)
     size = "x".join(map(str, shape))
     shown = statement
-    if math.prod(shape) >= LARGE:
-        call, statement = (
-            engine.wait.format(call),
-            (engine.wait_ours if contender.name == "intermodal" else engine.wait).format(statement),
-        )
+    if math.prod(shape) >= LARGE and engine.wait != "{}":
+        call, statement = engine.wait.format(call), engine.wait.format(contender.unwrap.format(statement))
     found = compare(Loop(call, bare).sample, Loop(statement, other).sample, rounds)
     figures = {name: summary._asdict() for name, summary in found._asdict().items()}
     return {"op": op, "size": size, "contender": contender.name, "call": shown, **figures}
