@@ -232,7 +232,8 @@ def _pulled(
         if parent is not None:
             check_seed(g, v, "vjp")
             roots.append((parent, g))
-    wanted = [p for x in trees.leaves(variables) if (p := node_of(x)) is not None]
+    # Where nothing else can be differentiated by, every way back leads to a variable, and none has to be looked for.
+    wanted = [p for x in trees.leaves(variables) if (p := node_of(x)) is not None] if deeper else None
     found = tape.backward(roots, wanted, retain_graph=retain or deeper, create_graph=deeper) if roots else {}
 
     def of(x: Tensor) -> Tensor:

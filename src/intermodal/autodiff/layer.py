@@ -13,7 +13,7 @@ from typing import Any
 
 from intermodal import dispatch, transfer, views
 from intermodal.autodiff.keeping import Keeper, origin
-from intermodal.autodiff.nodes import Node, Parent, Saved, Tracked, _recording, recording
+from intermodal.autodiff.nodes import Node, Parent, Saved, Tracked, _recording, as_parent, recording
 from intermodal.autodiff.rules import Derivative, derivative
 from intermodal.backend import Backend, Layer, Native
 from intermodal.backend.registry import on_unregister
@@ -235,7 +235,7 @@ def _one(derived: Derivative, native: Native, plain: Place, out: Place) -> Nativ
             return _kept(derived.name, (x,), plain, out, value, mode)
         made = Node(
             derived,
-            (Parent(node, x.index),),
+            (as_parent((node, x.index)),),
             (x if keeps_operand else None,),
             {0: value} if keeps_output else None,
             (Spec(shape(x.value), plain.dtype),) if specs else None,
@@ -255,7 +255,7 @@ def _two(derived: Derivative, native: Native, plain: Place, out: Place) -> Nativ
         keep = derived.keep((x, y))
         return 0 in keep.operands, 1 in keep.operands, bool(keep.outputs), keep.specs
 
-    keeps = {(x, y): keeping(x, y) for x in (False, True) for y in (False, True)}
+    both, left, right = keeping(True, True), keeping(True, False), keeping(False, True)
 
     def held(array: Any) -> Any:
         if type(array) is Tracked:
@@ -267,23 +267,25 @@ def _two(derived: Derivative, native: Native, plain: Place, out: Place) -> Nativ
         return array if type(array) in scalars else Spec(shape(array), plain.dtype)
 
     def run(x: Any, y: Any) -> Any:
+        first = second = None
+        a, b = x, y
         if type(x) is Tracked:
-            a, first = x.value, None if x.node is None else Parent(x.node, x.index)
-        else:
-            a, first = x, None
+            a, first = x.value, x.node
         if type(y) is Tracked:
-            b, second = y.value, None if y.node is None else Parent(y.node, y.index)
-        else:
-            b, second = y, None
+            b, second = y.value, y.node
         value = native(a, b)
-        if (first is None and second is None) or (mode := recording()) is False:
-            return Tracked(value, None)
+        if first is None:
+            if second is None:
+                return Tracked(value, None)
+            keeps_x, keeps_y, keeps_output, specs = right
+        else:
+            keeps_x, keeps_y, keeps_output, specs = left if second is None else both
+        mode = recording()
         if mode is not True:
-            return _kept(derived.name, (x, y), plain, out, value, mode)
-        keeps_x, keeps_y, keeps_output, specs = keeps[first is not None, second is not None]
+            return Tracked(value, None) if mode is False else _kept(derived.name, (x, y), plain, out, value, mode)
         made = Node(
             derived,
-            (first, second),
+            (None if first is None else as_parent((first, x.index)), None if second is None else as_parent((second, y.index))),
             (held(x) if keeps_x else None, held(y) if keeps_y else None),
             {0: value} if keeps_output else None,
             (specified(x), specified(y)) if specs else None,

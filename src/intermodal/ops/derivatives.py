@@ -30,7 +30,7 @@ def conj_of(x: Operand) -> Operand:
 
 def spread(g: Tensor, x_spec: Spec, axis: tuple[int, ...] | None, keepdims: bool) -> Tensor:
     """What was reduced over axes, back in the shape from before: the derivative of a sum."""
-    if not keepdims and g.ndim != x_spec.ndim:
+    if not keepdims and 0 != g.ndim != x_spec.ndim:  # a single number goes to every shape as it is
         g = g.reshape(tuple(1 if axis is None or i in axis else n for i, n in enumerate(x_spec.shape)))
     wide: Tensor = TABLE["broadcast_to"].function(g, x_spec.shape)
     return wide
