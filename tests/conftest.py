@@ -27,6 +27,16 @@ settings.register_profile("new examples", deadline=None)
 settings.load_profile("steady" if os.environ.get("CI") else "new examples")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The long form of a suite runs where it is asked for, with ``-m long``."""
+    if "long" in config.option.markexpr:
+        return
+    long = {item for item in items if item.get_closest_marker("long") is not None}
+    if long:
+        config.hook.pytest_deselected(items=list(long))  # not skipped: of some there is one for each row and engine
+        items[:] = [item for item in items if item not in long]
+
+
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest) -> im.Device:
     return im.Device(request.param)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from intermodal.autodiff import tape, trees
 from intermodal.autodiff.gradients import detach, node_of, require_grad, variable
 from intermodal.autodiff.keeping import Keeper, Report
-from intermodal.autodiff.layer import tracked_place
-from intermodal.autodiff.nodes import Node, Tracked, is_recording, recording
+from intermodal.autodiff.layer import attached
+from intermodal.autodiff.nodes import Node, is_recording, recording
 from intermodal.autodiff.rules import Derivative, Rule
 from intermodal.backend.contract import replayed_seeds
 from intermodal.dispatch import casting, low_dtype
@@ -126,10 +126,7 @@ def segment(function: Callable[..., Any]) -> Callable[..., Any]:
             [x.shape for x in outputs],
             [x._place for x in outputs],
         )
-        made = iter(
-            Tensor(Tracked(x._data, node, i), tracked_place(x._place)) if x.dtype.is_floating or x.dtype.is_complex else x
-            for i, x in enumerate(outputs)
-        )
+        made = iter(attached(outputs, node))
         return trees.map_leaves(lambda _: next(made), result)
 
     return run

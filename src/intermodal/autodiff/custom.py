@@ -9,8 +9,8 @@ from typing import Any
 
 from intermodal.autodiff import trees
 from intermodal.autodiff.gradients import detach, node_of
-from intermodal.autodiff.layer import saved, tracked_place
-from intermodal.autodiff.nodes import Node, Tracked, is_recording, recording
+from intermodal.autodiff.layer import attached, saved
+from intermodal.autodiff.nodes import Node, is_recording, recording
 from intermodal.autodiff.rules import Derivative, Kind, Need, Rule
 from intermodal.errors import ArgumentError, GradientError
 from intermodal.tensor import Tensor
@@ -67,10 +67,7 @@ class CustomFunction:
             [x.shape for x in outputs],
             [x._place for x in outputs],
         )
-        made = iter(
-            Tensor(Tracked(x._data, node, i), tracked_place(x._place)) if x.dtype.is_floating or x.dtype.is_complex else x
-            for i, x in enumerate(outputs)
-        )
+        made = iter(attached(outputs, node))
         return trees.map_leaves(lambda _: next(made), result)
 
     def _read(self, names: list[str], tensors: list[str], multiple: bool) -> Rule:

@@ -23,7 +23,7 @@ from intermodal.ops.table import TABLE, Inferred, NotDifferentiable, Op, Spec
 from intermodal.places import layered, short_way, with_operators
 from intermodal.tensor import Place, Tensor
 
-__all__ = ["Autodiff", "saved", "tracked_place"]
+__all__ = ["Autodiff", "attached", "saved", "tracked_place"]
 
 
 class Autodiff(Layer):
@@ -130,13 +130,18 @@ def _recorded(row: Op, values: list[Any], parents: list[Any], attrs: Any, result
         node.recipe = keeper.recipe(row, values, attrs)
         node.origin = origin() if keeper.origins else None
     node.outputs = {i: results[i]._data if keeper is None else keeper.cell(node, i, results[i]._data) for i in keep.outputs}
-    tracked = [
-        Tensor(Tracked(r._data, node, i), tracked_place(r._place)) if _has_derivative(r._place.dtype) else r
-        for i, r in enumerate(results)
-    ]
+    tracked = attached(results, node)
     if not row.multiple:
         return tracked[0]
     return row.result(*tracked) if row.result is not None else tuple(tracked)
+
+
+def attached(results: Sequence[Tensor], node: Node) -> list[Tensor]:
+    """A node's results, tracked where they have a derivative."""
+    return [
+        Tensor(Tracked(r._data, node, i), tracked_place(r._place)) if _has_derivative(r._place.dtype) else r
+        for i, r in enumerate(results)
+    ]
 
 
 def _has_derivative(dtype: DType) -> bool:
