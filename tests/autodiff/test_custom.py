@@ -75,3 +75,11 @@ def test_wrong_rules_are_refused_with_what_there_is(device: im.Device) -> None:
     f.rule(lambda g: (g, g))
     with pytest.raises(im.GradientError, match=r"gave 2 gradients for the tensor arguments \['x'\]"):
         f(im.ones(1, device=device).require_grad(), 2).backward()
+
+
+def test_a_function_that_closes_over_a_tracked_tensor_is_refused(device: im.Device) -> None:
+    hidden = im.ones(2, device=device).require_grad()
+    f = im.custom_vjp(lambda x: x * hidden)
+    f.rule(lambda g: g)
+    with pytest.raises(im.GradientError, match="closes over a tracked tensor"):
+        f(im.ones(2, device=device).require_grad())

@@ -52,8 +52,12 @@ class CustomFunction:
             raise GradientError(f"{self.__name__}: no derivative was given. Write one with @{self.__name__}.rule.")
         for name, value in given.items():
             bound.arguments[name] = detach(value)
-        with recording(False):
+        with recording(True):  # of detached arguments nothing is recorded, so what is comes from elsewhere
             result = self._function(*bound.args, **bound.kwargs)
+        if any(node_of(x) is not None for x in trees.leaves(result)):
+            raise GradientError(
+                f"{self.__name__}: it closes over a tracked tensor, whose gradient would be lost. Pass it as an argument, or detach it."
+            )
         outputs = [detach(x) for x in trees.leaves(result)]
         multiple = not isinstance(result, Tensor)
         names = list(inspect.signature(self._rule).parameters)[1:]
