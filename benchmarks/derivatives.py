@@ -10,6 +10,7 @@ import gc
 import importlib
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -165,8 +166,6 @@ def _step(rounds: int) -> Report:
             raise RuntimeError(f"the losses differ: PyTorch {a}, intermodal {b}")
 
     def timed(step: Callable[[], float]) -> Callable[[], float]:
-        import time
-
         def sample() -> float:
             begin = time.perf_counter_ns()
             step()

@@ -33,19 +33,26 @@ def answers(place: Path, pure: str) -> list[str]:
     ).stdout.splitlines()
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel's contents, built for real from the source."""
-    if shutil.which(os.environ.get("CC", "cc")) is None:
-        pytest.skip("no C compiler here")
+def build(target: Path, **environment: str) -> tuple[Path, str]:
+    """The wheel, built for real from a copy of the source, and what the build said."""
     if importlib.util.find_spec("hatchling") is None:
         pytest.skip("hatchling is not installed")
-    target = tmp_path_factory.mktemp("wheel")
     source = target / "source"
     shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".git", ".*_cache", "__pycache__", "tests", "docs"))
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
-    subprocess.run(command, cwd=source, check=True, capture_output=True, env=os.environ | {"INTERMODAL_PURE": "0"})
+    variables = {k: v for k, v in os.environ.items() if k != "INTERMODAL_PURE"} | environment
+    done = subprocess.run(command, cwd=source, check=True, capture_output=True, text=True, env=variables)
     (built,) = target.glob("*.whl")
+    return built, done.stdout + done.stderr
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The contents of a wheel with the compiled hot path."""
+    if shutil.which(os.environ.get("CC", "cc")) is None:
+        pytest.skip("no C compiler here")
+    target = tmp_path_factory.mktemp("wheel")
+    built, _ = build(target, INTERMODAL_PURE="0")
     assert "none-any" not in built.name
     with zipfile.ZipFile(built) as archive:
         archive.extractall(target / "installed")
@@ -72,13 +79,6 @@ def test_what_was_asked_for_is_what_runs() -> None:
 
 
 def test_a_wheel_without_a_compiler_is_pure_and_says_so(tmp_path: Path) -> None:
-    if importlib.util.find_spec("hatchling") is None:
-        pytest.skip("hatchling is not installed")
-    source = tmp_path / "source"
-    shutil.copytree(ROOT, source, ignore=shutil.ignore_patterns(".git", ".*_cache", "__pycache__", "tests", "docs"))
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    environment = {k: v for k, v in os.environ.items() if k != "INTERMODAL_PURE"} | {"CC": "no-such-compiler"}
-    done = subprocess.run(command, cwd=source, check=True, capture_output=True, text=True, env=environment)
-    (built,) = tmp_path.glob("*.whl")
+    built, said = build(tmp_path, CC="no-such-compiler")
     assert "none-any" in built.name
-    assert "stays pure Python" in done.stdout + done.stderr
+    assert "stays pure Python" in said

@@ -8,10 +8,10 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from intermodal.autodiff import tape, trees
-from intermodal.autodiff.gradients import detach, node_of, require_grad, variable
+from intermodal.autodiff.gradients import detach, require_grad, variable
 from intermodal.autodiff.keeping import Keeper, Report
 from intermodal.autodiff.layer import attached
-from intermodal.autodiff.nodes import Node, is_recording, recording
+from intermodal.autodiff.nodes import Node, ancestors, is_recording, node_of, recording
 from intermodal.autodiff.rules import Derivative, Rule
 from intermodal.backend.contract import replayed_seeds
 from intermodal.dispatch import casting, low_dtype
@@ -143,23 +143,10 @@ def _derived_again(
         result = trees.leaves(function(*args, **kwargs))
     roots = [(p, g) for x, g in zip(result, gradients, strict=True) if (p := node_of(x)) is not None]
     own = [p for x in trees.leaves(variables) if (p := node_of(x)) is not None]
-    if _reaches_further([p.node for p, _ in roots], {p.node for p in own}):
+    first = min(p.node.id for p in own)
+    if any(node.id < first for node in ancestors([p.node for p, _ in roots], without=[p.node for p in own])):
         raise GradientError(
             "segment: the function closes over a tracked tensor, whose gradient would be lost. Pass it as an argument."
         )
     found = tape.backward(roots, own, retain_graph=False, create_graph=deeper)
     return [None if (p := node_of(x)) is None else found.get((p.node, p.output)) for x in trees.leaves(variables)]
-
-
-def _reaches_further(roots: list[Node], own: set[Node]) -> bool:
-    """Whether a computation depends on something that is older than its variables."""
-    first = min(node.id for node in own)
-    seen, stack = set(own), roots
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            if node.id < first:
-                return True
-            seen.add(node)
-            stack.extend(p.node for p in node.all_parents())
-    return False

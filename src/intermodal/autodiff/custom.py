@@ -8,9 +8,10 @@ from functools import update_wrapper
 from typing import Any
 
 from intermodal.autodiff import trees
-from intermodal.autodiff.gradients import detach, node_of
-from intermodal.autodiff.layer import attached, saved
-from intermodal.autodiff.nodes import Node, is_recording, recording
+from intermodal.autodiff.gradients import detach
+from intermodal.autodiff.keeping import saved
+from intermodal.autodiff.layer import attached
+from intermodal.autodiff.nodes import Node, is_recording, node_of, recording
 from intermodal.autodiff.rules import Derivative, Kind, Need, Rule
 from intermodal.errors import ArgumentError, GradientError
 from intermodal.tensor import Tensor

@@ -10,8 +10,8 @@ from functools import wraps
 from typing import Any
 
 from intermodal.autodiff import tape, trees
-from intermodal.autodiff.gradients import check_seed, detach, node_of, require_grad, variable
-from intermodal.autodiff.nodes import is_recording, recording
+from intermodal.autodiff.gradients import check_seed, detach, require_grad, variable
+from intermodal.autodiff.nodes import ancestors, is_recording, node_of, recording
 from intermodal.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from intermodal.ops import creation as _c, elementwise as _e, manipulation as _m, reduction as _r
 from intermodal.tensor import Tensor
@@ -251,21 +251,14 @@ def _depends_on_more(values: list[Tensor], variables: list[Any]) -> bool:
     own = {p.node for x in trees.leaves(variables) if (p := node_of(x)) is not None}
     if any(n.derivative is not None for n in own):
         return True
-    seen, stack = set(own), [p.node for v in values if (p := node_of(v)) is not None]
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            if node.derivative is None:
-                return True
-            stack.extend(p.node for p in node.all_parents())
-    return False
+    starts = [p.node for v in values if (p := node_of(v)) is not None]
+    return any(node.derivative is None for node in ancestors(starts, without=own))
 
 
 def _inner_product(tree: Any, other: Any) -> Tensor | None:
     total: Tensor | None = None
     for x, y in zip(trees.leaves(tree), trees.leaves(other), strict=True):
-        if x.dtype.is_floating or x.dtype.is_complex:
+        if x.dtype.is_inexact:
             # Of complex tensors the part that says how far a step in one's direction goes along the other.
             part = _r.sum(x * y if not x.dtype.is_complex else _e.real(_e.conj(x) * y))
             total = part if total is None else total + part

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 from intermodal.autodiff import tape
 from intermodal.autodiff.layer import tracked_place
-from intermodal.autodiff.nodes import Node, Parent, Tracked
+from intermodal.autodiff.nodes import Node, Parent, Tracked, node_of
 from intermodal.autodiff.rules import derivative
 from intermodal.errors import DeviceError, DTypeError, GradientError, ShapeError
 from intermodal.ops import creation as _c
@@ -20,8 +20,6 @@ __all__ = [
     "detach",
     "from_inner",
     "inner",
-    "is_tracked",
-    "node_of",
     "register_hook",
     "require_grad",
     "retain_grad",
@@ -95,20 +93,9 @@ def _why_none(x: Tensor) -> str:
     return "the differentiated tensor does not depend on this one, so there is no gradient. It would be zero: grads.get(x) gives None."
 
 
-def node_of(x: Tensor) -> Parent | None:
-    """The node that made a tensor; None for one that is not tracked."""
-    array = x._data
-    return Parent(array.node, array.index) if type(array) is Tracked and array.node is not None else None
-
-
-def is_tracked(x: Tensor) -> bool:
-    """Whether derivatives by this tensor, or by what it was computed from, can be asked for."""
-    return node_of(x) is not None
-
-
 def require_grad(x: Tensor) -> Tensor:
     """The same value as a leaf whose gradient backward finds."""
-    if not (x.dtype.is_floating or x.dtype.is_complex):
+    if not x.dtype.is_inexact:
         raise DTypeError(
             f"require_grad: a {x.dtype} tensor has no derivative. Cast it first, for example with im.astype(x, im.float32)."
         )

@@ -8,6 +8,7 @@ one op, shared by all that need it, so nothing is kept or computed twice.
 from __future__ import annotations
 
 import itertools
+import math
 import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,7 @@ from intermodal.tensor import Tensor
 if TYPE_CHECKING:
     from intermodal.ops.table import Op
 
-__all__ = ["Cell", "Keeper", "Report"]
+__all__ = ["Cell", "Keeper", "Report", "saved"]
 
 _clock = itertools.count()
 
@@ -54,7 +55,7 @@ class Cell:
     def __init__(self, keeper: Keeper, node: Node, output: int, array: Any) -> None:
         self.keeper, self.recipe, self.output, self.place = keeper, node.recipe, output, node.places[output]
         self._array: Any = None
-        self.size = _count(node.shapes[output]) * self.place.dtype.itemsize
+        self.size = math.prod(node.shapes[output]) * self.place.dtype.itemsize
         self.used = next(_clock)
         if self.recipe is None or not keeper.is_cheap(self.recipe.row):
             self.hold(array)
@@ -105,6 +106,18 @@ class Cell:
         self.drop()
 
 
+def saved(value: Any, hold: Callable[[Node, int, Any], Any] | None = None) -> Any:
+    """What is kept of an operand: the array, not the tensor, which its user may write to. Of a tracked one, what ``hold`` makes of it."""
+    if type(value) is Tensor:
+        array, place = value._data, value._place
+        if type(array) is not Tracked:
+            return Saved(array, place)
+        if array.node is None:
+            return Saved(array.value, place.plain)
+        return array if hold is None else hold(array.node, array.index, array.value)
+    return [saved(v, hold) for v in value] if type(value) is list else value
+
+
 class Recipe:
     """How an op's results are computed again: the row, its operands as they are kept, its attributes."""
 
@@ -150,14 +163,7 @@ class Keeper:
 
     def saved(self, value: Any) -> Any:
         """What is kept of an operand."""
-        if type(value) is Tensor:
-            array, place = value._data, value._place
-            if type(array) is not Tracked:
-                return Saved(array, place)
-            if array.node is None:
-                return Saved(array.value, place.plain)
-            return self.cell(array.node, array.index, array.value)
-        return [self.saved(v) for v in value] if type(value) is list else value
+        return saved(value, self.cell)
 
     def cell(self, node: Node, output: int, array: Any) -> Any:
         """The one cell of a result; a leaf's value is its user's, and held as it is."""
@@ -194,10 +200,3 @@ def origin() -> str:
     """Where in the user's program an op was called, as text."""
     stack = [f for f in traceback.extract_stack() if "/intermodal/" not in f.filename.replace("\\", "/")]
     return "".join(traceback.format_list(stack[-3:])).rstrip()
-
-
-def _count(shape: Any) -> int:
-    total = 1
-    for n in shape:
-        total *= int(n)
-    return total

@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from intermodal import dispatch, transfer, views
-from intermodal.autodiff.keeping import Keeper, origin
-from intermodal.autodiff.nodes import Node, Parent, Saved, Tracked, _recording, as_parent, recording
+from intermodal.autodiff.keeping import Keeper, origin, saved
+from intermodal.autodiff.nodes import Node, Saved, Tracked, _recording, as_parent, node_of, recording
 from intermodal.autodiff.rules import Derivative, derivative
 from intermodal.backend import Backend, Layer, Native
 from intermodal.backend.registry import on_unregister
@@ -23,7 +23,7 @@ from intermodal.ops.table import TABLE, Inferred, NotDifferentiable, Op, Spec
 from intermodal.places import layered, short_way, with_operators
 from intermodal.tensor import Place, Tensor
 
-__all__ = ["Autodiff", "attached", "saved", "tracked_place"]
+__all__ = ["Autodiff", "attached", "tracked_place"]
 
 
 class Autodiff(Layer):
@@ -99,8 +99,7 @@ def _apart(result: Tensor) -> Tensor:
 def _parent(value: Any) -> Any:
     """The node of an operand, a list of them for a list, None for what is not tracked."""
     if type(value) is Tensor:
-        array = value._data
-        return Parent(array.node, array.index) if type(array) is Tracked and array.node is not None else None
+        return node_of(value)
     if type(value) is list:
         found = [_parent(v) for v in value]
         return found if any(found) else None
@@ -110,7 +109,7 @@ def _parent(value: Any) -> Any:
 def _recorded(row: Op, values: list[Any], parents: list[Any], attrs: Any, result: Any, mode: bool | Keeper) -> Any:
     """The results of an op, tracked, with the node that leads back to its operands."""
     results: Sequence[Tensor] = tuple(result) if row.multiple else (result,)
-    if not any(_has_derivative(r._place.dtype) for r in results):
+    if not any(r._place.dtype.is_inexact for r in results):
         return result
     derived = derivative(row, attrs)
     keep = derived.keep(tuple(p is not None for p in parents))
@@ -139,23 +138,9 @@ def _recorded(row: Op, values: list[Any], parents: list[Any], attrs: Any, result
 def attached(results: Sequence[Tensor], node: Node) -> list[Tensor]:
     """A node's results, tracked where they have a derivative."""
     return [
-        Tensor(Tracked(r._data, node, i), tracked_place(r._place)) if _has_derivative(r._place.dtype) else r
+        Tensor(Tracked(r._data, node, i), tracked_place(r._place)) if r._place.dtype.is_inexact else r
         for i, r in enumerate(results)
     ]
-
-
-def _has_derivative(dtype: DType) -> bool:
-    return dtype.is_floating or dtype.is_complex
-
-
-def saved(value: Any) -> Any:
-    """What is kept of an operand: the array, not the tensor, which its user may write to."""
-    if type(value) is Tensor:
-        array, place = value._data, value._place
-        if type(array) is not Tracked:
-            return Saved(array, place)
-        return array if array.node is not None else Saved(array.value, place.plain)
-    return [saved(v) for v in value] if type(value) is list else value
 
 
 def _spec(value: Any) -> Any:
@@ -203,7 +188,7 @@ class _Short(dict[str, "tuple[Native, Place] | None"]):
         found: tuple[Native, Place] | None = None
         if way is not None and row.vjp is not None and len(row.tensor_params) <= 2:
             native, out = way
-            if not _has_derivative(out.dtype):
+            if not out.dtype.is_inexact:
                 found = _unwrapping(native), out
             elif not isinstance(row.vjp, NotDifferentiable):
                 make = _one if len(row.tensor_params) == 1 else _two

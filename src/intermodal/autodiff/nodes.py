@@ -7,7 +7,7 @@ them: when the last tensor of a computation is gone, so is its record.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import _GeneratorContextManager, contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from intermodal.autodiff.keeping import Cell, Keeper, Recipe
     from intermodal.tensor import Place, Tensor
 
-__all__ = ["Node", "Parent", "Saved", "Tracked", "is_recording", "no_grad", "recording"]
+__all__ = ["Node", "Parent", "Saved", "Tracked", "ancestors", "is_recording", "no_grad", "node_of", "recording"]
 
 _number = itertools.count()
 # False: nothing is recorded. True: in the plain way. A keeper: in its way.
@@ -122,6 +122,23 @@ class Node:
                 yield from (p for p in parent if p is not None)
             elif parent is not None:
                 yield parent
+
+
+def node_of(x: Tensor) -> Parent | None:
+    """The node that made a tensor; None for one that is not tracked."""
+    array = x._data
+    return as_parent((array.node, array.index)) if type(array) is Tracked and array.node is not None else None
+
+
+def ancestors(nodes: Iterable[Node], without: Iterable[Node] = ()) -> Iterator[Node]:
+    """Some nodes and all that they were computed from, each once; not those to leave out, nor what lies behind them alone."""
+    seen, stack = set(without), list(nodes)
+    while stack:
+        node = stack.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            stack.extend(p.node for p in node.all_parents())
 
 
 def is_recording() -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from intermodal.autodiff.keeping import Cell, restored
 from intermodal.autodiff.layer import tracked_place
-from intermodal.autodiff.nodes import Node, Parent, Tracked, recording
+from intermodal.autodiff.nodes import Node, Parent, Tracked, ancestors, recording
 from intermodal.autodiff.rules import Kind, Rule
 from intermodal.dispatch import casting
 from intermodal.errors import GradientError
@@ -90,19 +90,12 @@ def _hooked(node: Node, index: int, gradient: Tensor | None) -> Tensor | None:
 
 def _leading_to(roots: Iterable[Node], wanted: Iterable[Parent]) -> set[Node]:
     """The nodes on a way from the roots to a wanted one; a wanted node itself only if another lies behind it."""
-    seen: set[Node] = set()
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        if node not in seen:
-            seen.add(node)
-            stack.extend(p.node for p in node.all_parents())
     useful: set[Node] = set()
     goals = {p.node for p in wanted}
-    for node in sorted(seen, key=lambda n: n.id):
+    for node in sorted(ancestors(roots), key=lambda n: n.id):
         if any(p.node in goals or p.node in useful for p in node.all_parents()):
             useful.add(node)
-    return useful | (goals & useful)
+    return useful
 
 
 def fit(gradient: Tensor, parent: Parent) -> Tensor:
@@ -131,7 +124,7 @@ def _pull(node: Node, gradients: list[Tensor | None], create_graph: bool) -> Ite
         answers = _apply(derived.joint, node, given, create_graph)
     else:
         answers = [
-            None if rule is None or not _wants(parent) else _apply(rule, node, given, create_graph)
+            None if rule is None or parent is None else _apply(rule, node, given, create_graph)
             for rule, parent in zip(derived.rules, node.parents, strict=True)
         ]
     for parent, answer in zip(node.parents, answers, strict=True):
@@ -140,12 +133,6 @@ def _pull(node: Node, gradients: list[Tensor | None], create_graph: bool) -> Ite
                 yield from ((p, a) for p, a in zip(parent, answer, strict=True) if p is not None and a is not None)
         elif parent is not None and answer is not None:
             yield parent, answer
-
-
-def _wants(parent: Any) -> bool:
-    if parent is None:
-        return False
-    return type(parent) is not list or any(p is not None for p in parent)
 
 
 def _origin(node: Node) -> str:

@@ -41,7 +41,7 @@ class _Optimizer:
 
     def init(self, params: Any) -> State:
         """The state before the first step."""
-        return State(0, tuple(trees.map_leaves(_zeros_like, params) for _ in range(self.averages)))
+        return State(0, tuple(trees.map_leaves(_c.zeros_like, params) for _ in range(self.averages)))
 
     def update(self, params: Any, grads: Any, state: State) -> tuple[Any, State]:
         """The parameters and the state after one step."""
@@ -50,7 +50,7 @@ class _Optimizer:
 
         def stepped(p: Tensor, g: Tensor, *before: Tensor) -> Tensor:
             _check_gradient(p, g)
-            p, *after = self.one(p.detach(), g.detach(), before, rate, step) if _trained(p) else (p, *before)
+            p, *after = self.one(p.detach(), g.detach(), before, rate, step) if p.dtype.is_inexact else (p, *before)
             for column, value in zip(averages, after, strict=True):
                 column.append(value)
             return p
@@ -151,14 +151,6 @@ class AdamW(Adam):
         super().__init__(learning_rate, betas=betas, eps=eps, weight_decay=weight_decay)
 
 
-def _trained(p: Tensor) -> bool:
-    return p.dtype.is_floating or p.dtype.is_complex
-
-
-def _zeros_like(p: Tensor) -> Tensor:
-    return _c.zeros(p.shape, dtype=p.dtype, device=p.device)
-
-
 def _check(name: str, value: float, low: float, high: float) -> None:
     if not low <= value < high:
         raise InvalidValueError(f"{name}: {value} is not in [{low}, {high}).")
@@ -191,7 +183,7 @@ def cosine(rate: float, steps: int, *, floor: float = 0.0) -> Schedule:
 
 def global_norm(tree: Any) -> Tensor:
     """The length of all tensors of a tree taken as one vector, in float32 at least."""
-    squares = [_r.sum(_e.square(_e.abs(wide(x)))) for x in trees.leaves(tree) if _trained(x)]
+    squares = [_r.sum(_e.square(_e.abs(wide(x)))) for x in trees.leaves(tree) if x.dtype.is_inexact]
     if not squares:
         raise InvalidValueError("global_norm: the tree has no floating-point tensor.")
     total = squares[0]
@@ -205,4 +197,4 @@ def clip_by_global_norm(grads: Any, limit: float) -> Any:
     _check("limit", limit, 0.0, math.inf)
     norm = global_norm(grads)
     factor = _e.minimum(limit / (norm + 1e-6), 1.0)  # the small number: a length of 0 is not divided by
-    return trees.map_leaves(lambda g: g * factor.astype(g.dtype) if _trained(g) else g, grads)
+    return trees.map_leaves(lambda g: g * factor.astype(g.dtype) if g.dtype.is_inexact else g, grads)
