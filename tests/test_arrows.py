@@ -30,9 +30,10 @@ MAY_IMPORT = {
     "engines": {"ground", "ops", "backend", "engines"},
     "core": {"ground", "ops", "backend", "core"},
     "autodiff": {"ground", "ops", "backend", "core", "autodiff"},
+    "graph": {"ground", "ops", "backend", "core", "autodiff", "graph"},
     "training": {"ground", "ops", "backend", "core", "autodiff", "training"},
-    "public": {"ground", "ops", "backend", "core", "autodiff", "training", "public"},
-    "testing": {"ground", "ops", "backend", "engines", "core", "autodiff", "training", "public", "testing"},
+    "public": {"ground", "ops", "backend", "core", "autodiff", "graph", "training", "public"},
+    "testing": {"ground", "ops", "backend", "engines", "core", "autodiff", "graph", "training", "public", "testing"},
     "cli": {"ground", "ops", "backend", "core", "public", "cli"},
 }
 # An import against the arrows is allowed where it is not run at import time, and only for a reason that stands here.
