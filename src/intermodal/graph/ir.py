@@ -44,7 +44,7 @@ class TensorIr:
 # What stands for one tensor parameter of a row: a tensor, several for a list of them, a scalar, or None.
 Operand: TypeAlias = TensorIr | tuple[TensorIr, ...] | bool | int | float | complex | None
 # What an attribute may be: plain values, and tuples of them, however deep.
-Attribute: TypeAlias = "bool | int | float | complex | str | None | DType | slice | Size | tuple[Attribute, ...]"
+Attribute: TypeAlias = "bool | int | float | complex | str | DType | slice | Size | tuple[Attribute, ...] | None"
 
 
 @dataclass(frozen=True, slots=True)
