@@ -16,6 +16,8 @@
     │   └── NoSuitableDeviceError                     no device meets what was required of it
     ├── UnsupportedError       (NotImplementedError)  an op or dtype that this device lacks
     ├── GradientError          (RuntimeError)         a derivative that does not exist, or whose record is gone
+    ├── GraphError             (ValueError)           a graph that is ill-formed, or larger than allowed
+    ├── CaptureError           (RuntimeError)         a program that cannot be captured as a graph
     ├── LifecycleError         (RuntimeError)         a backend used before its start or after its end
     ├── NoDataError            (RuntimeError)         a read of a tensor that has no data
     ├── CopyRequiredError      (ValueError, BufferError)  copy=False, but only a copy would do
@@ -32,6 +34,7 @@ from __future__ import annotations
 __all__ = [
     "ArgumentError",
     "AxisError",
+    "CaptureError",
     "CopyRequiredError",
     "DTypeError",
     "DeviceError",
@@ -40,6 +43,7 @@ __all__ = [
     "ExchangeError",
     "ExecutionError",
     "GradientError",
+    "GraphError",
     "IndexRangeError",
     "IntermodalError",
     "InvalidValueError",
@@ -116,6 +120,14 @@ class UnsupportedError(IntermodalError, NotImplementedError):
 
 class GradientError(IntermodalError, RuntimeError):
     """A derivative that does not exist, or a record of a computation that is no longer there."""
+
+
+class GraphError(IntermodalError, ValueError):
+    """A graph, or its text or bytes, is ill-formed or larger than the limits allow; the message names the op or the line."""
+
+
+class CaptureError(IntermodalError, RuntimeError):
+    """What the program does cannot be captured as a graph; the message names the line of the program and the way around it."""
 
 
 class LifecycleError(IntermodalError, RuntimeError):
