@@ -92,13 +92,14 @@ from intermodal.ops.table import (
     TABLE as _TABLE,
     NotDifferentiable as NotDifferentiable,
     Op as Op,
+    Spec as Spec,
     op as op,
     primitive as primitive,
 )
 from intermodal.tensor import Tensor as Tensor
 
 if _TYPE_CHECKING:
-    from intermodal import autodiff as autodiff, optim as optim
+    from intermodal import autodiff as autodiff, graph as graph, optim as optim
     from intermodal.autodiff import (
         Gradients as Gradients,
         custom_vjp as custom_vjp,
@@ -119,11 +120,12 @@ if _TYPE_CHECKING:
         BackendStatus as BackendStatus,
         probe as probe,
     )
+    from intermodal.graph import Graph as Graph, trace as trace
     from intermodal.selection import Candidate as Candidate, Choice as Choice, best as best
     from intermodal.training.precision import autocast as autocast
 
 # Loaded when asked for: most programs never do, and the import stays light.
-_LATER_MODULES: _Final = ("autodiff", "optim")
+_LATER_MODULES: _Final = ("autodiff", "graph", "optim")
 _LATER: _Final = {
     "autodiff": ("Gradients", "custom_vjp", "grad", "hessian", "hvp", "jvp", "no_grad", "value_and_grad", "vjp"),
     "backend": (
@@ -135,6 +137,7 @@ _LATER: _Final = {
         "BackendStatus",
         "probe",
     ),
+    "graph": ("Graph", "trace"),
     "selection": ("Candidate", "Choice", "best"),
     "training.precision": ("autocast",),
 }

@@ -132,9 +132,9 @@ def rebuild(data: np.ndarray[Any, Any], device: str) -> Tensor:
 
 
 def show(x: Tensor) -> str:
-    """The text of a tensor, shortened as NumPy does; a meta tensor shows its shape."""
+    """The text of a tensor, shortened as NumPy does; one without data shows its shape."""
     tail = f"dtype={x.dtype}, device={x.device})"
-    if x.device.engine == "meta":
+    if not x._place.backend.holds_data:
         return f"Tensor(shape={x.shape}, {tail}"
     host = to_numpy(x)
     if host.size == 0 and host.shape != (0,):

@@ -18,10 +18,10 @@ from intermodal import config, conversion, dtypes, views
 from intermodal.backend import Layer, check_device
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.dtypes import DType
-from intermodal.errors import ArgumentError, DeviceMismatchError, IntermodalError, UnsupportedError
+from intermodal.errors import ArgumentError, CaptureError, DeviceMismatchError, IntermodalError, UnsupportedError
 from intermodal.ops import rules, table
 from intermodal.ops.table import TABLE, Inferred, Op, Role, Spec
-from intermodal.places import native_of, place_of, short_way
+from intermodal.places import engine_place, is_traced, native_of, place_of, short_way, traced
 from intermodal.tensor import Place, Tensor
 
 __all__ = ["call", "call_bound", "casting", "decompose", "default_device", "infer", "run"]
@@ -151,10 +151,13 @@ def _infer_by_running(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -
 
     def tensor(spec: Any) -> Any:
         if isinstance(spec, Spec):
-            return Tensor(spec, place_of("meta:cpu", spec.dtype))
+            return Tensor(spec, engine_place("meta:cpu", spec.dtype))
         return [tensor(s) for s in spec] if isinstance(spec, (list, tuple)) else spec
 
-    result = _decompose(row, [tensor(s) for s in specs], {**attrs, "device": Device("meta:cpu")} if row.takes_device else attrs)
+    with traced(None):
+        result = _decompose(
+            row, [tensor(s) for s in specs], {**attrs, "device": Device("meta:cpu")} if row.takes_device else attrs
+        )
     return Inferred(tuple(t._data for t in (result if isinstance(result, tuple) else (result,))), attrs)
 
 
@@ -238,7 +241,8 @@ def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) 
         device = place.device if place is not None else default_device()
     if row.takes_device:
         attrs["device"] = device
-    if row.takes_seed and attrs["seed"] is None:  # drawn before the op runs, so that a record of the op replays it
+    # Drawn before the op runs, so that a record of the op replays it; a graph draws anew in each run.
+    if row.takes_seed and attrs["seed"] is None and not is_traced(device):
         attrs["seed"] = check_device(device).next_seed(device)
     if row.infer is None and (place is None or place.backend.native(row, place.dtype) is None):
         return _decompose(row, values, attrs)  # the ops inside check shapes and dtypes; to infer them first would do it twice
@@ -325,6 +329,13 @@ def _meet(row: Op, place: Place | None, other: Place) -> Place:
         raise DeviceMismatchError(
             f"{row.name}: one tensor is on {place.device}, another on {other.device}. Move one, for example with x.to({str(place.device)!r})."
         )
+    if place.backend.lifts is not other.backend.lifts:  # a trace takes what the engine computed
+        stays, goes = (place, other) if place.backend.lifts else (other, place)
+        if goes.plain is not goes:
+            raise CaptureError(
+                f"{row.name}: a tracked tensor from outside the traced function cannot enter the trace. Pass it as an argument, or detach it."
+            )
+        return stays
     return place if other.plain is other else other
 
 

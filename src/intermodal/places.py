@@ -6,9 +6,11 @@ found out by asking the row's own rule once, so no table of exceptions is kept.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
-from typing import NoReturn, TypeAlias, cast
+from typing import Final, NoReturn, Protocol, TypeAlias, cast
 
 from intermodal import dtypes
 from intermodal.backend import Backend, DTypeUsage, Native, check_device
@@ -20,7 +22,18 @@ from intermodal.ops.rules import Elementwise
 from intermodal.ops.table import TABLE, Inferred, Op, Spec
 from intermodal.tensor import ARITHMETIC, COMPARISONS, UNARY, Place
 
-__all__ = ["guard", "layered", "native_of", "place_of", "short_way", "with_operators"]
+__all__ = [
+    "engine_place",
+    "guard",
+    "is_traced",
+    "layered",
+    "made",
+    "native_of",
+    "place_of",
+    "short_way",
+    "traced",
+    "with_operators",
+]
 
 ShortWay: TypeAlias = tuple[Native, Place]
 _places: dict[tuple[Device, DType], Place] = {}
@@ -28,15 +41,50 @@ _with_operators: list[Place] = []  # those of layers too
 _guards: dict[str, Callable[[], object]] = {}
 
 
+class Tracing(Protocol):
+    """A trace under way: new tensors on its device lie at its places."""
+
+    device: Device
+
+    def place(self, dtype: DType) -> Place: ...
+
+
+_tracing: Final[ContextVar[Tracing | None]] = ContextVar("intermodal_tracing", default=None)
+
+
+@contextmanager
+def traced(by: Tracing | None) -> Iterator[None]:
+    """Inside the block, for this thread or task, a trace has what is new on its device; None: engines have, as ever."""
+    token = _tracing.set(by)
+    try:
+        yield
+    finally:
+        _tracing.reset(token)
+
+
+def is_traced(device: Device) -> bool:
+    """Whether a trace has what is new on a device."""
+    tracing = _tracing.get()
+    return tracing is not None and tracing.device is device
+
+
 def place_of(device: DeviceLike, dtype: DType) -> Place:
-    """The one place of a device and a dtype."""
+    """The one place of a device and a dtype; inside a trace of the device, the trace's."""
+    tracing = _tracing.get()
+    if tracing is not None and tracing.device is as_device(device):
+        return tracing.place(dtype)
+    return engine_place(device, dtype)
+
+
+def engine_place(device: DeviceLike, dtype: DType) -> Place:
+    """The one place of a device and a dtype where the engine computes."""
     device = as_device(device)
     found = _places.get((device, dtype))
     if found is None:
         backend = check_device(device)
         if DTypeUsage.STORAGE not in backend.dtype_usage(device, dtype):
             raise UnsupportedError(f"{device} does not store {dtype}. {backend.advice(device, dtype)}")
-        found = _places.setdefault((device, dtype), _make(backend, device, dtype))
+        found = _places.setdefault((device, dtype), made(backend, device, dtype, partial(engine_place, device)))
     return found
 
 
@@ -46,11 +94,12 @@ def _forget(engine: str) -> None:
     _with_operators[:] = [p for p in _with_operators if p.device.engine != engine]
 
 
-def _make(backend: Backend, device: Device, dtype: DType) -> Place:
+def made(backend: Backend, device: Device, dtype: DType, at: Callable[[DType], Place]) -> Place:
+    """A new place of a backend, with its way to the places of other dtypes; to be kept, for there is one of each."""
     place = Place()
     place.device, place.dtype, place.backend, place.natives, place.short = device, dtype, backend, {}, {}
-    place.plain, place.at = place, partial(place_of, device)
-    place.boolean = place if dtype.is_bool else place_of(device, dtypes.bool_)
+    place.plain, place.at = place, at
+    place.boolean = place if dtype.is_bool else at(dtypes.bool_)
     return with_operators(place)
 
 
@@ -133,7 +182,7 @@ def _find_short_way(row: Op, place: Place) -> ShortWay | None:
     if native is None or found.operands is not place.dtype:
         return None
     out = found.outputs[0].dtype
-    return native, place if out is place.dtype else place_of(place.device, out)
+    return native, place if out is place.dtype else engine_place(place.device, out)
 
 
 def native_of(row: Op, place: Place) -> Native | None:

@@ -111,7 +111,7 @@ def _decide(x: Tensor, target: Device, copy: bool | None) -> tuple[Plan, _Carry,
 
     if source is target and not copy:
         return planned(False, "same", f"The tensor is on {target} already.", lambda: array)
-    if not taker.holds_data:
+    if not taker.holds_data and not taker.lifts:
         outline = np.broadcast_to(np.zeros((), x._place.dtype.numpy), x.shape)
         reason = f"{target} keeps the shape and the dtype and no data, so there is nothing to share."
         return planned(True, "shape", reason, lambda: taker.from_host(outline, target))

@@ -12,7 +12,7 @@ import intermodal as im
 
 from .blocks import ROOT
 
-LATER = {"quantization", "router", "distributed", "graph"}
+LATER = {"quantization", "router", "distributed"}
 SPEC = [tuple(line.split()) for line in (Path(__file__).parent / "spec_names.txt").read_text().splitlines()]
 
 

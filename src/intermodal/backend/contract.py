@@ -61,6 +61,8 @@ class Backend(ABC):
     natives: Mapping[str, Native] = {}
     holds_data: ClassVar[bool] = True
     """False for an engine whose arrays have a shape and a dtype and nothing else."""
+    lifts: ClassVar[bool] = False
+    """Whether its ops take arrays of the engine for which it records: they become constants of the record."""
     shares: ClassVar[HostMemory | None] = None
     """What host memory this engine's ``cpu`` devices share in `from_host`; None where they always copy."""
     dlpack_kinds: ClassVar[Mapping[str, int]] = {}

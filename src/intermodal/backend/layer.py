@@ -28,6 +28,8 @@ class Layer(Backend):
         self.inner = inner
         self.takes_scalars = inner.takes_scalars  # type: ignore[misc]  # a layer's class variables are its inner backend's
         self.engine = inner.engine  # type: ignore[misc]
+        self.holds_data = inner.holds_data  # type: ignore[misc]
+        self.lifts = inner.lifts  # type: ignore[misc]
 
     @abstractmethod
     def value(self, array: Array) -> Array:

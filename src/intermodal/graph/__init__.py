@@ -1,5 +1,6 @@
 """Programs as data: the IR, capture, clean-up, compilation, export."""
 
+from intermodal.graph.graph import Graph as Graph
 from intermodal.graph.ir import (
     ConstantIr as ConstantIr,
     GraphIr as GraphIr,
@@ -8,5 +9,6 @@ from intermodal.graph.ir import (
     TensorIr as TensorIr,
 )
 from intermodal.graph.sizes import Size as Size
+from intermodal.graph.tracing import trace as trace
 
-__all__ = ["ConstantIr", "GraphIr", "OperationIr", "Size", "Status", "TensorIr"]
+__all__ = ["ConstantIr", "Graph", "GraphIr", "OperationIr", "Size", "Status", "TensorIr", "trace"]

@@ -41,8 +41,8 @@ class TensorIr:
     status: Status = Status.READ_ONLY
 
 
-# What stands for one tensor parameter of a row: a tensor, several for a list of them, a scalar, or None.
-Operand: TypeAlias = TensorIr | tuple[TensorIr, ...] | bool | int | float | complex | None
+# What stands for one tensor parameter of a row: a tensor, several for a list of them, a scalar (a count may be a Size), or None.
+Operand: TypeAlias = TensorIr | tuple[TensorIr, ...] | Size | bool | int | float | complex | None
 # What an attribute may be: plain values, and tuples of them, however deep.
 Attribute: TypeAlias = "bool | int | float | complex | str | DType | slice | Size | tuple[Attribute, ...] | None"
 

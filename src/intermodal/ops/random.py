@@ -44,6 +44,11 @@ def check_seed(seed: object) -> int:
     return value
 
 
+def _seed(seed: object) -> int | None:
+    """The seed of an op; None in a graph, whose runs draw their own."""
+    return None if seed is None else check_seed(seed)
+
+
 def _number(value: object, name: str, *, least: float = -math.inf, most: float = math.inf) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)) or not math.isfinite(value):
         raise InvalidValueError(f"{name} must be a finite number, not {value!r}.")
@@ -60,9 +65,7 @@ def _float_dtype(dtype: DTypeLike | None) -> DType:
 
 def _drawn(shape: object, dtype: DType, device: Device, seed: object, **parameters: object) -> Inferred:
     sizes = rules.shape(shape)
-    return Inferred(
-        (Spec(sizes, dtype),), {"shape": sizes, **parameters, "dtype": dtype, "device": device, "seed": check_seed(seed)}
-    )
+    return Inferred((Spec(sizes, dtype),), {"shape": sizes, **parameters, "dtype": dtype, "device": device, "seed": _seed(seed)})
 
 
 def continuous(**least: float) -> Infer:
@@ -189,7 +192,7 @@ def gumbel(
 
 def _infer_bernoulli(*, shape: object, p: object, device: Device, seed: object) -> Inferred:
     sizes = rules.shape(shape)
-    attrs = {"shape": sizes, "p": _number(p, "p", least=0.0, most=1.0), "device": device, "seed": check_seed(seed)}
+    attrs = {"shape": sizes, "p": _number(p, "p", least=0.0, most=1.0), "device": device, "seed": _seed(seed)}
     return Inferred((Spec(sizes, dtypes.bool_),), attrs)
 
 
@@ -231,7 +234,7 @@ def randint(
 
 def _infer_permutation(*, n: object, device: Device, seed: object) -> Inferred:
     (count,) = rules.shape(rules.integer(n, "n"), name="n")
-    return Inferred((Spec((count,), dtypes.int64),), {"n": count, "device": device, "seed": check_seed(seed)})
+    return Inferred((Spec((count,), dtypes.int64),), {"n": count, "device": device, "seed": _seed(seed)})
 
 
 @op(infer=_infer_permutation, namespace="random", vjp=CONSTANT)
@@ -249,7 +252,7 @@ def _infer_choice(x: Spec, *, n: object, axis: int, replace: bool, seed: object)
         raise ShapeError(
             f"n {count} elements cannot be chosen from axis {along} of size {there}{'' if replace else ' without replacement'}."
         )
-    attrs = {"n": count, "axis": along, "replace": bool(replace), "seed": check_seed(seed)}
+    attrs = {"n": count, "axis": along, "replace": bool(replace), "seed": _seed(seed)}
     return Inferred((Spec((*x.shape[:along], count, *x.shape[along + 1 :]), x.dtype),), attrs)
 
 
@@ -270,7 +273,7 @@ def _infer_categorical(logits: Spec, *, axis: int, seed: object) -> Inferred:
     if logits.shape[along] == 0:
         raise ShapeError(f"logits of shape {logits.shape} have no classes along axis {along}. At least one is needed.")
     out = Spec(logits.shape[:along] + logits.shape[along + 1 :], dtypes.int64)
-    return Inferred((out,), {"axis": along, "seed": check_seed(seed)})
+    return Inferred((out,), {"axis": along, "seed": _seed(seed)})
 
 
 @op(infer=_infer_categorical, namespace="random", vjp=DISCRETE)
@@ -282,7 +285,7 @@ def categorical(logits: Tensor, /, *, axis: int = -1, seed: int | None = None) -
 
 def _infer_dropout(x: Spec, *, rate: object, seed: object) -> Inferred:
     rules.require(x.dtype, FLOAT)
-    return Inferred((x,), {"rate": _number(rate, "rate", least=0.0, most=1.0), "seed": check_seed(seed)})
+    return Inferred((x,), {"rate": _number(rate, "rate", least=0.0, most=1.0), "seed": _seed(seed)})
 
 
 @op(infer=_infer_dropout, namespace="random")

@@ -1,0 +1,176 @@
+"""`Graph`: a captured program that can be run, looked at, cleaned, saved."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from intermodal import dispatch
+from intermodal.autodiff import trees
+from intermodal.conversion import asarray
+from intermodal.devices import Device, DeviceLike, as_device
+from intermodal.errors import ArgumentError, GraphError
+from intermodal.graph.ir import GraphIr, OperationIr, Status, TensorIr
+from intermodal.graph.sizes import AnySize, Size
+from intermodal.ops.table import Spec
+from intermodal.tensor import Tensor
+
+__all__ = ["Graph", "bound_sizes"]
+
+
+class Graph:
+    """A program as data, with the trees of its arguments and its answer.
+
+    Example:
+        >>> import intermodal as im
+        >>> graph = im.trace(lambda x, y: {"sum": x + y}, im.Spec((2,), "float32"), im.Spec((2,), "float32"))
+        >>> graph.run(im.ones(2), im.ones(2))
+        {'sum': Tensor([2., 2.], dtype=float32, device=numpy:cpu)}
+    """
+
+    def __init__(
+        self, ir: GraphIr, device: Device | None = None, arguments: Sequence[Any] | None = None, answer: Any = None
+    ) -> None:
+        self.ir = ir
+        self.device = device
+        self.arguments = [Spec(t.shape, t.dtype) for t in ir.inputs] if arguments is None else list(arguments)
+        self.answer = _flat_answer(ir) if arguments is None else answer
+
+    def __repr__(self) -> str:
+        ir = self.ir
+        return f"<graph of {len(ir.operations)} ops: {len(ir.inputs)} inputs, {len(ir.constants)} constants, {len(ir.outputs)} outputs>"
+
+    def run(self, *arguments: Any, device: DeviceLike | None = None) -> Any:
+        """Run the program op by op, on the device of its arguments, or on another.
+
+        Args:
+            arguments: as the traced function took them; of a graph that was loaded, one tensor for each input.
+            device: where to run; tensors that are elsewhere are moved there.
+        """
+        tensors = self.flatten(arguments)
+        where = as_device(device) if device is not None else tensors[0].device if tensors else self.device
+        where = dispatch.default_device() if where is None else where
+        tensors = [t if t.device is where else t.to(where) for t in tensors]
+        return self.unflatten(replayed(self.ir, tensors, where))
+
+    def flatten(self, arguments: Sequence[Any]) -> list[Tensor]:
+        """The tensors of arguments, in the order of the graph's inputs; what does not fit is refused."""
+        if len(arguments) != len(self.arguments):
+            raise ArgumentError(f"run: {len(arguments)} arguments were given, the graph takes {len(self.arguments)}.")
+        found: list[Tensor] = []
+        for i, (wanted, given) in enumerate(zip(self.arguments, arguments, strict=True)):
+            _gather(wanted, given, f"argument {i}", found)
+        return found
+
+    def unflatten(self, results: Sequence[Tensor]) -> Any:
+        """Results, in the order of the graph's outputs, as the traced function answered."""
+        remaining = iter(results)
+
+        def put(tree: Any) -> Any:
+            if isinstance(tree, Spec):
+                return next(remaining)
+            parts = trees.children(tree)
+            return tree if parts is None else trees.rebuild(tree, [put(part) for _, part in parts])
+
+        return put(self.answer)
+
+
+def _flat_answer(ir: GraphIr) -> Any:
+    specs = tuple(Spec(t.shape, t.dtype) for t in ir.outputs)
+    return specs[0] if len(specs) == 1 else specs
+
+
+def _gather(wanted: Any, given: Any, path: str, found: list[Tensor]) -> None:
+    if isinstance(wanted, Spec):
+        if not isinstance(given, Tensor):
+            raise ArgumentError(f"run: {path} is a {type(given).__name__}, the graph takes a tensor. Wrap data with im.asarray.")
+        found.append(given)
+        return
+    parts = trees.children(wanted)
+    if parts is None:
+        if given is not wanted and given != wanted:
+            raise ArgumentError(
+                f"run: {path} is {given!r}, but the graph was traced with {wanted!r}. Trace it again for this value."
+            )
+        return
+    others = trees.children(given)
+    if others is None or [step for step, _ in others] != [step for step, _ in parts]:
+        raise ArgumentError(
+            f"run: {path} is a {type(given).__name__}, the graph takes a {type(wanted).__name__} with {[step for step, _ in parts]}."
+        )
+    for (step, part), (_, other) in zip(parts, others, strict=True):
+        _gather(part, other, path + step, found)
+
+
+# --- replay ----------------------------------------------------------------------------------------------------------
+
+
+def replayed(ir: GraphIr, inputs: Sequence[Tensor], device: Device) -> list[Tensor]:
+    """The results of a graph, each op dispatched as if it were called; what is not needed any more is let go."""
+    sizes = bound_sizes(ir, inputs)
+    values: dict[int, Tensor] = {t.id: x for t, x in zip(ir.inputs, inputs, strict=True)}
+    values.update((c.id, asarray(c.value, device=device)) for c in ir.constants)
+    for operation in ir.operations:
+        results = run_operation(operation, values, sizes, device)
+        for tensor in operation.tensors():
+            if tensor.status is Status.LAST_USE:
+                values.pop(tensor.id, None)  # an op may name a tensor twice
+        values.update((t.id, r) for t, r in zip(operation.outputs, results, strict=True))
+    return [values[t.id] for t in ir.outputs]
+
+
+def run_operation(
+    operation: OperationIr, values: Mapping[int, Tensor], sizes: Mapping[str, int], device: Device
+) -> Sequence[Tensor]:
+    """The results of one op, its operands looked up by number."""
+
+    def operand(value: Any) -> Any:
+        if isinstance(value, TensorIr):
+            return values[value.id]
+        return [values[t.id] for t in value] if isinstance(value, tuple) else at_sizes(value, sizes)
+
+    row = operation.row
+    attrs = {name: at_sizes(value, sizes) for name, value in operation.attrs.items()}
+    if row.takes_device:
+        attrs["device"] = device
+    answer = dispatch.call_bound(row, [operand(v) for v in operation.inputs], attrs)
+    return answer if row.multiple else (answer,)
+
+
+def at_sizes(value: Any, sizes: Mapping[str, int]) -> Any:
+    """An attribute with numbers in place of named sizes."""
+    if isinstance(value, Size):
+        return value.at(sizes)
+    if isinstance(value, tuple):
+        return tuple(at_sizes(v, sizes) for v in value)
+    if isinstance(value, slice):
+        return slice(at_sizes(value.start, sizes), at_sizes(value.stop, sizes), at_sizes(value.step, sizes))
+    return value
+
+
+def bound_sizes(ir: GraphIr, inputs: Sequence[Tensor]) -> dict[str, int]:
+    """The named sizes, as the inputs have them; inputs that do not fit the graph are refused."""
+    if len(inputs) != len(ir.inputs):
+        raise ArgumentError(f"run: {len(inputs)} tensors were given, the graph takes {len(ir.inputs)}.")
+    known: dict[str, int] = {}
+    for wanted, given, name in zip(ir.inputs, inputs, ir.input_names or map(str, range(len(inputs))), strict=True):
+        if given.dtype is not wanted.dtype or len(given.shape) != len(wanted.shape):
+            raise _misfit(name, wanted, given)
+        for size, actual in zip(wanted.shape, given.shape, strict=True):
+            if isinstance(size, Size) and len(size.terms) == 1 and size == Size.named(next(iter(size.names))):
+                known.setdefault(next(iter(size.names)), actual)
+    for wanted, given, name in zip(ir.inputs, inputs, ir.input_names or map(str, range(len(inputs))), strict=True):
+        if any(_number(size, known) != actual for size, actual in zip(wanted.shape, given.shape, strict=True)):
+            raise _misfit(name, wanted, given)
+    return known
+
+
+def _number(size: AnySize, known: Mapping[str, int]) -> int:
+    return size.at(known) if isinstance(size, Size) else size
+
+
+def _misfit(name: str, wanted: TensorIr, given: Tensor) -> GraphError:
+    shape = f"({', '.join(map(str, wanted.shape))})"
+    return GraphError(
+        f"run: input {name} is {given.dtype} of shape {given.shape}, the graph takes {wanted.dtype} of shape {shape}. Trace it again for this one."
+    )
