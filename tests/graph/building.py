@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,8 @@ from intermodal import dispatch
 from intermodal.graph.ir import ConstantIr, GraphIr, Operand, OperationIr, TensorIr
 from intermodal.graph.sizes import AnySize, Size, evaluated
 from intermodal.ops.table import TABLE, Spec
+from intermodal.testing import calls
+from intermodal.testing.samples import cases
 
 
 class Builder:
@@ -59,6 +61,25 @@ class Builder:
     def graph(self, *outputs: TensorIr) -> GraphIr:
         names = tuple(f"x{i}" for i in range(len(self.inputs))), tuple(f"y{i}" for i in range(len(outputs)))
         return GraphIr(tuple(self.inputs), outputs, tuple(self.operations), tuple(self.constants), *names).with_status()
+
+
+def samples(name: str) -> Iterator[tuple[GraphIr, list[np.ndarray[Any, Any]]]]:
+    """Graphs of one op each on constants, from the samples of the kit, and what the op gives by itself on NumPy."""
+    row = TABLE[name]
+    for dtype in ("float32", "int64", "bool", "complex64"):
+        for sample in cases(row, im.dtypes.as_dtype(dtype)):
+            if sample.large or sample.raises:
+                continue
+            b = Builder()
+            kwargs = {"seed": calls.SEED, **sample.kwargs} if row.takes_seed else dict(sample.kwargs)
+            try:
+                args, tensors = calls.on(row, sample, im.Device("numpy:cpu"))
+                expected = calls.results(row.function(*args, **tensors))
+            except im.IntermodalError:
+                continue  # not of this dtype
+            args = tuple(calls.mapped(v, b.constant) for v in sample.args)
+            made = b.op(name, *args, **{k: calls.mapped(v, b.constant) for k, v in kwargs.items()})
+            yield b.graph(*(made if row.multiple else (made,))), [np.asarray(t) for t in expected]
 
 
 def _spec(value: Any) -> Any:

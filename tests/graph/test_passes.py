@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import intermodal as im
-from graph.building import Builder, assert_same, run
+from graph.building import Builder, assert_same, run, samples
 from intermodal.graph.ir import GraphIr, Status
 from intermodal.graph.passes import (
     FOLD_LIMIT,
@@ -22,6 +22,7 @@ from intermodal.graph.passes import (
     share_common_subexpressions,
 )
 from intermodal.graph.sizes import Size
+from intermodal.ops.table import TABLE
 
 Pass = Callable[[GraphIr], GraphIr]
 PASSES: list[Pass] = [drop_dead_code, share_common_subexpressions, fold_constants, merge_movements, clean]
@@ -138,6 +139,16 @@ def test_ops_with_several_results_and_with_lists_of_operands_fold_too() -> None:
     parts = b.op("split", b.constant(SPECIAL), 2)
     ir = b.graph(b.op("concat", [parts[1], parts[0]]), parts[0], b.op("stack", [b.constant(np.int8(3)), b.constant(np.int8(4))]))
     assert check(fold_constants, ir) == []
+
+
+@pytest.mark.parametrize("name", [name for name, row in TABLE.items() if not row.data_dependent])
+def test_every_row_folds_to_what_it_gives(name: str) -> None:
+    stays = name in ("empty", "empty_like", "qr", "svd", "eigh", "eig") or TABLE[name].takes_seed
+    for ir, expected in samples(name):
+        after = clean(ir)
+        assert ops(after) == [name] * (stays and any(ir.outputs))
+        if not name.startswith("empty"):
+            assert_same(run(after), expected)
 
 
 @pytest.mark.parametrize("name", ["full", "broadcast_to"])

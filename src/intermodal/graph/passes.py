@@ -223,7 +223,7 @@ def _folded(operation: OperationIr, known: Mapping[int, Host], limit: int) -> li
 def _computed(operation: OperationIr, known: Mapping[int, Host]) -> list[Host]:
     row = operation.row
     values = [_mapped(v, lambda t: conversion.asarray(known[t.id], device="numpy:cpu")) for v in operation.inputs]
-    with config.scope(device="numpy:cpu"):
+    with config.scope(device="numpy:cpu"), np.errstate(all="ignore"):  # a pass does not warn of an overflow
         made = call_bound(row, values, {**operation.attrs, "device": "numpy:cpu"} if row.takes_device else operation.attrs)
     return [np.array(conversion.to_numpy(t), order="C") for t in (made if row.multiple else (made,))]
 
