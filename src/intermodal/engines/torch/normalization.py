@@ -35,6 +35,7 @@ def statistics(x: Any, axis: tuple[int, ...], centred: bool, eps: float) -> Stat
     if x.is_cpu and bool((mean * mean <= var).all()):  # then the difference loses one bit at most, and nobody has to wait for it
         return Statistics(wide, mean, torch.rsqrt(var.add_(eps)))
     values = wide - mean
+    values -= values.mean(axis, keepdim=True)  # a large mean is rounded by as much as the numbers are
     var = torch.linalg.vector_norm(values, dim=axis, keepdim=True).square_().div_(count)
     return Statistics(values, torch.zeros_like(mean), torch.rsqrt(var.add_(eps)))
 
