@@ -15,6 +15,7 @@ MODULES = {
         "inspection",
         "methods",
         "places",
+        "plans",
         "selection",
         "tensor",
         "transfer",

@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from intermodal import config, conversion, dtypes, views
+from intermodal import config, conversion, dtypes, plans, views
 from intermodal.backend import Layer, check_device
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.dtypes import DType
@@ -59,12 +59,11 @@ def infer(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -> Inferred:
     if type(found) is not Inferred:
         found = Inferred((found,) if isinstance(found, Spec) else cast("tuple[Spec, ...]", tuple(found)), attrs)
     if key and config.reads() == reads:
-        _keep(key, found)
+        plans.keep(_inferred, key, found)
     return found
 
 
 _inferred: dict[tuple[object, ...], Inferred] = {}
-_PLAIN = frozenset((int, bool, str, type(None), DType, Device))
 
 
 def _cache_key(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -> tuple[object, ...]:
@@ -82,23 +81,7 @@ def _cache_key(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -> tuple
             key.append(kind)  # its value changes no shape and no dtype
         else:
             key += (kind, spec)
-    for value in attrs.values():
-        kind = type(value)
-        if kind in _PLAIN:
-            key += (kind, value)
-        elif kind is tuple and all(type(v) is int for v in cast("tuple[object, ...]", value)):
-            key.append(value)
-        else:
-            return ()
-    return tuple(key)
-
-
-def _keep(key: tuple[object, ...], found: Inferred) -> None:
-    limit = config.infer_cache.get()
-    while len(_inferred) >= max(limit, 1):
-        _inferred.pop(next(iter(_inferred), ()), None)  # the oldest goes; another thread may have been faster
-    if limit:
-        _inferred[key] = found
+    return tuple(key) if plans.plain_key(attrs, key) else ()
 
 
 def _named(row: Op, error: IntermodalError) -> IntermodalError:
@@ -212,6 +195,10 @@ def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) 
         raise ArgumentError(f"{row.name}: {str(error).partition('() ')[2] or error}. The signature is {row.signature}.") from None
     if row.autocast and (low := low_dtype.get()) is not None:
         given = tuple(_lowered(given, low))
+    arrays: list[Any] = []
+    key = plans.key_of(row, given, attrs, arrays)
+    if key is not None and (plan := plans.PLANS.get(key)) is not None:
+        return plan.run(given, arrays)
     device: Device | None = (
         as_device(cast("DeviceLike", attrs["device"])) if row.takes_device and attrs["device"] is not None else None
     )
@@ -249,8 +236,10 @@ def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) 
     if place is not None and device is not place.device:  # an op that takes a device moves its operands there
         values = [conversion.to_device(v, device, None) if type(v) is Tensor else v for v in values]
         place = place_of(device, place.dtype)
+    reads = config.reads()
     inferred = infer(row, specs, attrs)
     operands = inferred.operands
+    seen = key is not None and config.reads() == reads  # the first time the rule is asked, and its answer kept
     if isinstance(operands, tuple):
         values = [v if d is None else _bring(v, d) for v, d in zip(values, operands, strict=True)]
         dtype = next((d for d in operands if d is not None), inferred.outputs[0].dtype)
@@ -260,7 +249,16 @@ def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) 
         place = place_of(device, operands) if place is None else _at(place, operands)
     elif place is None:
         place = place_of(device, inferred.outputs[0].dtype)
+    if seen and key is not None and all(map(_unchanged, given, values)) and (made := plans.make(row, place, values, inferred)):
+        plans.keep(plans.PLANS, key, made)
     return run(row, place, values, inferred)
+
+
+def _unchanged(given: Any, value: Any) -> bool:
+    """Whether an operand is used as it was given; that a scalar is brought to a dtype's kind is part of a plan."""
+    if type(value) is list:
+        return all(map(_unchanged, given, value))
+    return given is value if type(value) is Tensor else True
 
 
 def run(row: Op, place: Place, values: list[Any], inferred: Inferred) -> Any:

@@ -10,7 +10,7 @@ from functools import wraps
 from typing import Any
 
 from intermodal.autodiff import tape, trees
-from intermodal.autodiff.gradients import check_seed, detach, require_grad, variable
+from intermodal.autodiff.gradients import check_seed, detach, ones_like, require_grad, variable
 from intermodal.autodiff.nodes import ancestors, is_recording, node_of, recording
 from intermodal.errors import ArgumentError, DTypeError, GradientError, ShapeError
 from intermodal.ops import creation as _c, elementwise as _e, manipulation as _m, reduction as _r
@@ -72,7 +72,7 @@ def value_and_grad(
             )
         chosen = [variables[i] for i in numbers]
         deeper = _depends_on_more([value], chosen)
-        found = _pulled([value], [_ones(value)], chosen, deeper=deeper)
+        found = _pulled([value], [ones_like(value)], chosen, deeper=deeper)
         value = value if deeper else detach(value)
         answer = tuple(found) if many else found[0]
         if not has_aux:
@@ -132,7 +132,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence
         inner = _inner_product(pulled, tuple(tangents))
     if inner is None or node_of(inner) is None:
         return value, trees.map_leaves(_c.zeros_like, value)
-    return value, _pulled([inner], [_ones(inner)], [seeds], deeper=_depends_on_more([inner], [seeds, *variables]))[0]
+    return value, _pulled([inner], [ones_like(inner)], [seeds], deeper=_depends_on_more([inner], [seeds, *variables]))[0]
 
 
 def hvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -214,10 +214,6 @@ def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], what: str) 
                 raise ShapeError(
                     f"{what}: argument {i}{path} has shape {x.shape}, its tangent {found}. Give tangents of the arguments' form."
                 )
-
-
-def _ones(x: Tensor) -> Tensor:
-    return _c.ones(x.shape, dtype=x.dtype, device=x.device)
 
 
 def _pulled(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
+
 from intermodal.autodiff import tape
 from intermodal.autodiff.layer import tracked_place
 from intermodal.autodiff.nodes import Node, Parent, Tracked, node_of
@@ -20,6 +22,7 @@ __all__ = [
     "detach",
     "from_inner",
     "inner",
+    "ones_like",
     "register_hook",
     "require_grad",
     "retain_grad",
@@ -141,10 +144,18 @@ def backward(x: Tensor, gradient: Tensor | None, retain_graph: bool, create_grap
             raise DTypeError(
                 f"backward: the tensor is {x.dtype}, and complex numbers have no direction in which they grow. Differentiate im.real or im.abs of it, or give a gradient."
             )
-        gradient = _c.ones(x.shape, dtype=x.dtype, device=x.device)
+        gradient = ones_like(x)
     else:
         check_seed(gradient, x, "backward")
     return Gradients(tape.backward([(parent, gradient)], None, retain_graph=retain_graph, create_graph=create_graph))
+
+
+def ones_like(x: Tensor) -> Tensor:
+    """Ones in the form of a tensor, below the layer: where a backward pass begins. A single one is made without an op."""
+    place = x._place.plain
+    if place.backend.defers or x.size != 1:
+        return _c.ones(x.shape, dtype=x.dtype, device=x.device)
+    return Tensor(place.backend.from_host(np.ones(x.shape, place.dtype.numpy), place.device), place)
 
 
 def check_seed(gradient: Tensor, x: Tensor, what: str) -> None:

@@ -2,18 +2,20 @@
 
 A tensor is tracked if its place is one of this layer's, over the place where its values are. Untracked tensors never
 come here. An elementwise op on tracked tensors takes the short way too: `_Short` gives each place a function that
-calls the engine's own and makes the node.
+calls the engine's own and makes the node. An op that has a plan is run and recorded by its `Recorder`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 from intermodal import dispatch, transfer, views
 from intermodal.autodiff.keeping import Keeper, origin, saved
-from intermodal.autodiff.nodes import Node, Saved, Tracked, _recording, as_parent, node_of, recording
+from intermodal.autodiff.nodes import Node, Tracked, _recording, node_of, recording
+from intermodal.autodiff.recorders import Recorder, one, two, unwrapping
 from intermodal.autodiff.rules import Derivative, derivative
 from intermodal.backend import Backend, Layer, Native
 from intermodal.backend.registry import on_unregister
@@ -21,6 +23,7 @@ from intermodal.devices import DeviceLike
 from intermodal.dtypes import DType
 from intermodal.ops.table import TABLE, Inferred, NotDifferentiable, Op, Spec
 from intermodal.places import layered, short_way, with_operators
+from intermodal.plans import Plan
 from intermodal.tensor import Place, Tensor
 
 __all__ = ["Autodiff", "attached", "tracked_place"]
@@ -31,6 +34,9 @@ class Autodiff(Layer):
 
     def value(self, array: Any) -> Any:
         return array.value if type(array) is Tracked else array
+
+    def shape(self, array: Any) -> tuple[int, ...]:
+        return self.inner.shape(array.value if type(array) is Tracked else array)
 
     def native(self, row: Op, dtype: DType) -> Native | None:
         """None sends dispatch to the row's body, whose ops are recorded one by one: the derivative of a row without a rule."""
@@ -49,6 +55,15 @@ class Autodiff(Layer):
         if row.multiple:
             _join_parts(result, found, values, below)
         return result if row.view is None else views.join(_apart(result), values[0], (row, inferred.attrs))
+
+    def recorder(self, plan: Plan, place: Place, values: Sequence[Any]) -> Recorder | None:
+        """What runs a plan below the layer and records it."""
+        if _by_body(plan.row):
+            return None
+        outs = [tracked_place(p) if p.dtype.is_inexact else None for p in plan.places]
+        derived = derivative(plan.row, plan.attrs) if any(outs) else None
+        scalars = [i for i, v in enumerate(values) if v is not None and type(v) not in (Tensor, list)]
+        return Recorder(plan, derived, outs, [_spec(v) for v in values], scalars, _recorded)
 
     def following(self) -> AbstractContextManager[None]:
         """A view that is read where nothing is recorded still leads back."""
@@ -189,100 +204,17 @@ class _Short(dict[str, "tuple[Native, Place] | None"]):
         if way is not None and row.vjp is not None and len(row.tensor_params) <= 2:
             native, out = way
             if not out.dtype.is_inexact:
-                found = _unwrapping(native), out
+                found = unwrapping(native), out
             elif not isinstance(row.vjp, NotDifferentiable):
-                make = _one if len(row.tensor_params) == 1 else _two
-                found = make(derivative(row), native, self.plain, out), tracked_place(out)
+                make = one if len(row.tensor_params) == 1 else two
+                kept = partial(_kept, name, self.plain, out)
+                found = make(derivative(row), native, self.plain, out, kept), tracked_place(out)
         self[name] = found
         return found
 
 
-def _kept(name: str, arrays: Sequence[Any], plain: Place, out: Place, value: Any, keeper: Keeper) -> Any:
+def _kept(name: str, plain: Place, out: Place, arrays: Sequence[Any], value: Any, keeper: Keeper) -> Any:
     """A short way's result, recorded in a keeper's way, which needs tensors."""
     tracked = tracked_place(plain)
     values = [a if type(a) in plain.scalars else Tensor(a, tracked if type(a) is Tracked else plain) for a in arrays]
     return _recorded(TABLE[name], values, [_parent(v) for v in values], {}, Tensor(value, out), keeper)._data
-
-
-def _unwrapping(native: Native) -> Native:
-    def run(*arrays: Any) -> Any:
-        return native(*(a.value if type(a) is Tracked else a for a in arrays))
-
-    return run
-
-
-def _one(derived: Derivative, native: Native, plain: Place, out: Place) -> Native:
-    keep = derived.keep((True,))
-    keeps_operand, keeps_output, specs = bool(keep.operands), bool(keep.outputs), keep.specs
-    shape, places, recording = plain.backend.shape, (out,), _recording.get
-
-    def run(x: Any) -> Any:
-        value = native(x.value)
-        node = x.node
-        if node is None or (mode := recording()) is False:
-            return Tracked(value, None)
-        if mode is not True:
-            return _kept(derived.name, (x,), plain, out, value, mode)
-        made = Node(
-            derived,
-            (as_parent((node, x.index)),),
-            (x if keeps_operand else None,),
-            {0: value} if keeps_output else None,
-            (Spec(shape(x.value), plain.dtype),) if specs else None,
-            None,
-            (shape(value),),
-            places,
-        )
-        return Tracked(value, made)
-
-    return run
-
-
-def _two(derived: Derivative, native: Native, plain: Place, out: Place) -> Native:
-    scalars, shape, places, recording = plain.scalars, plain.backend.shape, (out,), _recording.get
-
-    def keeping(x: bool, y: bool) -> tuple[bool, bool, bool, bool]:
-        keep = derived.keep((x, y))
-        return 0 in keep.operands, 1 in keep.operands, bool(keep.outputs), keep.specs
-
-    both, left, right = keeping(True, True), keeping(True, False), keeping(False, True)
-
-    def held(array: Any) -> Any:
-        if type(array) is Tracked:
-            return array if array.node is not None else Saved(array.value, plain)
-        return array if type(array) in scalars else Saved(array, plain)
-
-    def specified(array: Any) -> Any:
-        array = array.value if type(array) is Tracked else array
-        return array if type(array) in scalars else Spec(shape(array), plain.dtype)
-
-    def run(x: Any, y: Any) -> Any:
-        first = second = None
-        a, b = x, y
-        if type(x) is Tracked:
-            a, first = x.value, x.node
-        if type(y) is Tracked:
-            b, second = y.value, y.node
-        value = native(a, b)
-        if first is None:
-            if second is None:
-                return Tracked(value, None)
-            keeps_x, keeps_y, keeps_output, specs = right
-        else:
-            keeps_x, keeps_y, keeps_output, specs = left if second is None else both
-        mode = recording()
-        if mode is not True:
-            return Tracked(value, None) if mode is False else _kept(derived.name, (x, y), plain, out, value, mode)
-        made = Node(
-            derived,
-            (None if first is None else as_parent((first, x.index)), None if second is None else as_parent((second, y.index))),
-            (held(x) if keeps_x else None, held(y) if keeps_y else None),
-            {0: value} if keeps_output else None,
-            (specified(x), specified(y)) if specs else None,
-            None,
-            (shape(value),),
-            places,
-        )
-        return Tracked(value, made)
-
-    return run

@@ -87,7 +87,7 @@ class Node:
     ) -> None:
         self.id = next(_number)
         self.derivative = derived
-        self.parents = parents  # for each tensor parameter a Parent, a list of them, or None
+        self.parents = parents  # for each tensor parameter a Node (its first result), a Parent, a list of them, or None
         self.operands = operands  # what is saved of each tensor parameter: Tracked, Saved, a scalar, a list; None once freed
         self.outputs = outputs  # the arrays of the results that are saved, by number
         self.specs = specs
@@ -116,12 +116,26 @@ class Node:
         self.operands = self.outputs = self.specs = self.cells = self.recipe = None
         self.parents = ()
 
-    def all_parents(self) -> Iterator[Parent]:
+    @property
+    def node(self) -> Node:
+        """A node stands for its first result where a `Parent` may stand: most have but one."""
+        return self
+
+    @property
+    def output(self) -> int:
+        return 0
+
+    def all_parents(self) -> list[Node]:
+        """The nodes of the operands."""
+        found: list[Node] = []
         for parent in self.parents:
-            if type(parent) is list:
-                yield from (p for p in parent if p is not None)
+            if type(parent) is Node:
+                found.append(parent)
+            elif type(parent) is list:
+                found.extend([p.node for p in parent if p is not None])
             elif parent is not None:
-                yield parent
+                found.append(parent.node)
+        return found
 
 
 def node_of(x: Tensor) -> Parent | None:
@@ -130,15 +144,16 @@ def node_of(x: Tensor) -> Parent | None:
     return as_parent((array.node, array.index)) if type(array) is Tracked and array.node is not None else None
 
 
-def ancestors(nodes: Iterable[Node], without: Iterable[Node] = ()) -> Iterator[Node]:
+def ancestors(nodes: Iterable[Node], without: Iterable[Node] = ()) -> list[Node]:
     """Some nodes and all that they were computed from, each once; not those to leave out, nor what lies behind them alone."""
-    seen, stack = set(without), list(nodes)
+    seen, stack, found = set(without), list(nodes), []
     while stack:
         node = stack.pop()
         if node not in seen:
             seen.add(node)
-            yield node
-            stack.extend(p.node for p in node.all_parents())
+            found.append(node)
+            stack += node.all_parents()
+    return found
 
 
 def is_recording() -> bool:

@@ -47,6 +47,7 @@ class Keep(NamedTuple):
     operands: frozenset[int]
     outputs: frozenset[int]
     specs: bool
+    only_specs: bool  # some operand's shape is needed and its value is not, which would tell it
 
 
 class Derivative:
@@ -97,11 +98,9 @@ class Derivative:
         if found is None:
             rules = [self.joint] if self.joint else [r for r, t in zip(self.rules, tracked, strict=True) if t]
             needs = [n for r in rules if r is not None for n in r.needs]
-            found = self._keeps[tracked] = Keep(
-                frozenset(n.which for n in needs if n.kind is Kind.OPERAND),
-                frozenset(n.which for n in needs if n.kind is Kind.OUTPUT),
-                any(n.kind is Kind.SPEC for n in needs),
-            )
+            of = {kind: frozenset(n.which for n in needs if n.kind is kind) for kind in Kind}
+            specs, operands = of[Kind.SPEC], of[Kind.OPERAND]
+            found = self._keeps[tracked] = Keep(operands, of[Kind.OUTPUT], bool(specs), not specs <= operands)
         return found
 
 

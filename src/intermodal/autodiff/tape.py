@@ -6,66 +6,89 @@ has been used. When the derivative is itself to be differentiated, the rules run
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from heapq import heappop, heappush
 from typing import Any
 
 from intermodal.autodiff.keeping import Cell, restored
 from intermodal.autodiff.layer import tracked_place
-from intermodal.autodiff.nodes import Node, Parent, Tracked, ancestors, recording
+from intermodal.autodiff.nodes import Node, Parent, Saved, Tracked, _recording, ancestors
 from intermodal.autodiff.rules import Kind, Rule
-from intermodal.dispatch import casting
+from intermodal.dispatch import low_dtype
 from intermodal.errors import GradientError
 from intermodal.ops import creation as _c, elementwise as _e, manipulation as _m, reduction as _r
+from intermodal.ops.table import Spec
 from intermodal.tensor import Tensor
 
 __all__ = ["backward"]
 
+_ATTRIBUTE, _SPEC, _OPERAND = Kind.ATTRIBUTE, Kind.SPEC, Kind.OPERAND  # a member is found slowly through its class
+
 
 def backward(
-    roots: Sequence[tuple[Parent, Tensor]], wanted: Iterable[Parent] | None, *, retain_graph: bool, create_graph: bool
+    roots: Sequence[tuple[Parent, Tensor]], wanted: Sequence[Parent] | None, *, retain_graph: bool, create_graph: bool
 ) -> dict[tuple[Node, int], Tensor]:
     """The gradients of the roots' sum (each weighted by its tensor) by the wanted results, or by every node that keeps one."""
+    mode = _recording.set((_recording.get() or True) if create_graph else False)
+    dtype = low_dtype.set(None)  # a derivative has the dtypes of its op, whatever scope is open here
+    try:
+        return _walk(roots, wanted, create_graph, not (retain_graph or create_graph))
+    finally:
+        low_dtype.reset(dtype)
+        _recording.reset(mode)
+
+
+def _walk(
+    roots: Sequence[tuple[Parent, Tensor]], wanted: Sequence[Parent] | None, create_graph: bool, frees: bool
+) -> dict[tuple[Node, int], Tensor]:
     useful = None if wanted is None else _leading_to([r.node for r, _ in roots], wanted)
-    targets = None if wanted is None else {(p.node, p.output) for p in wanted}
+    targets = set() if wanted is None else {(p.node, p.output) for p in wanted}
     arrived: dict[Node, list[Tensor | None]] = {}
     found: dict[tuple[Node, int], Tensor] = {}
     heap: list[tuple[int, Node]] = []
+    node: Node | None = None
+    gradients: list[Tensor | None] = []
+    pulled: Sequence[tuple[Any, Tensor]] = roots
+    while True:
+        for parent, gradient in pulled:
+            gradient = fit(gradient, parent)
+            if node is not None and node.origin is not None:
+                _check_finite(node, gradients, gradient)
+            behind, index = (parent, 0) if type(parent) is Node else parent
+            slots = arrived.get(behind)
+            if slots is None:
+                slots = arrived[behind] = [None] * len(behind.shapes)
+                heappush(heap, (-behind.id, behind))
+            before = slots[index]
+            slots[index] = gradient if before is None else before + gradient
+        if node is not None and frees:
+            node.free()
+        node = None
+        while node is None:
+            if not heap:
+                return found
+            candidate = heappop(heap)[1]
+            gradients = _arrived(candidate, arrived.pop(candidate), targets, found)
+            if candidate.derivative is not None and (useful is None or candidate in useful):
+                node = candidate
+        if node.freed:
+            raise GradientError(
+                f"backward: the record of {node.name} was given up by an earlier backward pass. Pass retain_graph=True to all but the last one."
+            )
+        pulled = _pull(node, gradients, create_graph)
 
-    def arrive(parent: Parent, gradient: Tensor) -> None:
-        node, index = parent
-        slots = arrived.get(node)
-        if slots is None:
-            slots = arrived[node] = [None] * len(node.shapes)
-            heappush(heap, (-node.id, node))
-        before = slots[index]
-        slots[index] = gradient if before is None else before + gradient
 
-    with recording(create_graph), casting(None):  # a derivative has the dtypes of its op, whatever scope is open here
-        for root, seed in roots:
-            arrive(root, fit(seed, root))
-        while heap:
-            _, node = heappop(heap)
-            gradients = arrived.pop(node)
-            if node.hooks is not None:
-                gradients = [_hooked(node, i, g) for i, g in enumerate(gradients)]
-            for i, g in enumerate(gradients):
-                if g is not None and (node.keep if targets is None else (node, i) in targets or node.keep):
-                    found[node, i] = Tensor(g._data, g._place)  # its own: a rule may hand one tensor to all operands
-            if node.derivative is None or (useful is not None and node not in useful):
-                continue
-            if node.freed:
-                raise GradientError(
-                    f"backward: the record of {node.name} was given up by an earlier backward pass. Pass retain_graph=True to all but the last one."
-                )
-            for parent, gradient in _pull(node, gradients, create_graph):
-                gradient = fit(gradient, parent)
-                if node.origin is not None:
-                    _check_finite(node, gradients, gradient)
-                arrive(parent, gradient)
-            if not (retain_graph or create_graph):
-                node.free()
-    return found
+def _arrived(
+    node: Node, gradients: list[Tensor | None], targets: set[tuple[Node, int]], found: dict[tuple[Node, int], Tensor]
+) -> list[Tensor | None]:
+    """The gradients of a node's results as its hooks leave them, noted where they are asked for."""
+    if node.hooks is not None:
+        gradients = [_hooked(node, i, g) for i, g in enumerate(gradients)]
+    if node.keep or targets:
+        for i, g in enumerate(gradients):
+            if g is not None and (node.keep or (node, i) in targets):
+                found[node, i] = Tensor(g._data, g._place)  # its own: a rule may hand one tensor to all operands
+    return gradients
 
 
 def _check_finite(node: Node, given: list[Tensor | None], gradient: Tensor) -> None:
@@ -93,19 +116,20 @@ def _leading_to(roots: Iterable[Node], wanted: Iterable[Parent]) -> set[Node]:
     useful: set[Node] = set()
     goals = {p.node for p in wanted}
     for node in sorted(ancestors(roots), key=lambda n: n.id):
-        if any(p.node in goals or p.node in useful for p in node.all_parents()):
+        if any(p in goals or p in useful for p in node.all_parents()):
             useful.add(node)
     return useful
 
 
-def fit(gradient: Tensor, parent: Parent) -> Tensor:
+def fit(gradient: Tensor, parent: Any) -> Tensor:
     """A gradient in the shape and dtype of the result it belongs to: summed where it was broadcast, cast where it was promoted."""
-    node, index = parent
-    shape, place = tuple(node.shapes[index]), node.places[index]
-    if gradient.shape != shape:
-        extra = gradient.ndim - len(shape)
-        axes = tuple(i for i in range(gradient.ndim) if i < extra or (shape[i - extra] == 1 and gradient.shape[i] != 1))
-        gradient = _m.reshape(_r.sum(gradient, axis=axes, keepdims=True), shape)
+    node, index = (parent, 0) if type(parent) is Node else parent
+    shape, place = node.shapes[index], node.places[index]
+    given = gradient.shape
+    if given != shape:
+        extra = len(given) - len(shape)
+        axes = tuple([i for i, n in enumerate(given) if i < extra or (shape[i - extra] == 1 and n != 1)])
+        gradient = _m.reshape(_r.sum(gradient, axis=axes, keepdims=True), tuple(shape))
     if gradient.dtype is not place.dtype:
         if gradient.dtype.is_complex and not place.dtype.is_complex:
             gradient = _e.real(gradient)
@@ -113,26 +137,31 @@ def fit(gradient: Tensor, parent: Parent) -> Tensor:
     return gradient
 
 
-def _pull(node: Node, gradients: list[Tensor | None], create_graph: bool) -> Iterator[tuple[Parent, Tensor]]:
+def _pull(node: Node, gradients: list[Tensor | None], create_graph: bool) -> list[tuple[Any, Tensor]]:
     """The gradients that a node hands to its operands."""
     derived = node.derivative
     assert derived is not None
     if derived.refusal is not None:
         raise GradientError(f"backward: {node.name} has no derivative: {derived.refusal}{_origin(node)}")
     given: Any = gradients[0] if len(gradients) == 1 and not derived.multiple else _all_given(node, gradients)
+    parents = node.parents
+    answers: Any
     if derived.joint is not None:
         answers = _apply(derived.joint, node, given, create_graph)
     else:
         answers = [
             None if rule is None or parent is None else _apply(rule, node, given, create_graph)
-            for rule, parent in zip(derived.rules, node.parents, strict=True)
+            for rule, parent in zip(derived.rules, parents, strict=True)
         ]
-    for parent, answer in zip(node.parents, answers, strict=True):
+    pulled: list[tuple[Any, Tensor]] = []
+    for parent, answer in zip(parents, answers, strict=True):
+        if parent is None or answer is None:
+            continue
         if type(parent) is list:
-            if answer is not None:
-                yield from ((p, a) for p, a in zip(parent, answer, strict=True) if p is not None and a is not None)
-        elif parent is not None and answer is not None:
-            yield parent, answer
+            pulled += [(p, a) for p, a in zip(parent, answer, strict=True) if p is not None and a is not None]
+        else:
+            pulled.append((parent, answer))
+    return pulled
 
 
 def _origin(node: Node) -> str:
@@ -148,19 +177,31 @@ def _all_given(node: Node, gradients: list[Tensor | None]) -> tuple[Tensor, ...]
 
 
 def _apply(rule: Rule, node: Node, given: Any, create_graph: bool) -> Any:
-    return rule.function(given, *(_fetch(node, kind, which, create_graph) for kind, which in rule.needs))
+    needs = rule.needs
+    if not needs:
+        return rule.function(given)
+    return rule.function(given, *[_fetch(node, kind, which, create_graph) for kind, which in needs])
 
 
 def _fetch(node: Node, kind: Kind, which: Any, create_graph: bool) -> Any:
-    if kind is Kind.ATTRIBUTE:
+    if kind is _ATTRIBUTE:
         return node.attrs[which]
-    if kind is Kind.SPEC:
-        return node.specs[which]
-    if kind is Kind.OPERAND:
+    if kind is _SPEC:
+        return _spec(node.operands[which]) if node.specs is None else node.specs[which]
+    if kind is _OPERAND:
         return _restore(node.operands[which], node.parents[which], create_graph)
     array, place = node.outputs[which], node.places[which]
     array = array.get() if type(array) is Cell else array
     return Tensor(Tracked(array, node, which), tracked_place(place)) if create_graph else Tensor(array, place)
+
+
+def _spec(saved: Any) -> Any:
+    """What is known of a saved operand without its value."""
+    if type(saved) is Tracked and saved.node is not None:
+        return Spec(saved.node.shapes[saved.index], saved.node.places[saved.index].dtype)
+    if type(saved) is Saved:
+        return Spec(saved.place.backend.shape(saved.array), saved.place.dtype)
+    return [_spec(s) for s in saved] if type(saved) is list else saved
 
 
 def _restore(saved: Any, parent: Any, create_graph: bool) -> Any:

@@ -39,19 +39,40 @@ def rebuild(tree: Any, parts: list[Any]) -> Any:
     return made
 
 
+def parts_of(tree: Any) -> list[Any] | None:
+    """The parts of a tree, without the text that leads to each, which takes longer to make."""
+    kind = type(tree)
+    if kind is list or kind is tuple:
+        return list(tree)
+    if kind is dict:
+        return list(tree.values())
+    if _is_record(tree):
+        return [getattr(tree, f.name) for f in fields(tree)]
+    found = children(tree)
+    return None if found is None else [part for _, part in found]
+
+
+def _is_record(tree: Any) -> bool:
+    return hasattr(type(tree), "__dataclass_fields__") and not isinstance(tree, (dict, list, tuple))
+
+
 def map_leaves(function: Callable[..., Any], tree: Any, *others: Any) -> Any:
     """The tree with each tensor replaced by the function's answer; other trees of the same form give further arguments."""
     if isinstance(tree, Tensor):
         return function(tree, *others)
-    parts = children(tree)
+    parts = parts_of(tree)
     if parts is None:
         return tree
-    rest = [_matching(tree, parts, other) for other in others]
-    return rebuild(tree, [map_leaves(function, part, *(r[i] for r in rest)) for i, (_, part) in enumerate(parts)])
+    if not others:
+        return rebuild(tree, [map_leaves(function, part) for part in parts])
+    rest = [_matching(tree, other) for other in others]
+    return rebuild(tree, [map_leaves(function, *column) for column in zip(parts, *rest, strict=True)])
 
 
-def _matching(tree: Any, parts: list[tuple[str, Any]], other: Any) -> list[Any]:
-    found = children(other)
+def _matching(tree: Any, other: Any) -> list[Any]:
+    if type(other) is type(tree) and _is_record(tree):
+        return parts_of(other) or []
+    parts, found = children(tree) or [], children(other)
     if found is None or [path for path, _ in found] != [path for path, _ in parts]:
         raise ArgumentError(
             f"two trees differ: a {type(tree).__name__} with {[p for p, _ in parts]} stands against a {type(other).__name__}."
@@ -61,7 +82,9 @@ def _matching(tree: Any, parts: list[tuple[str, Any]], other: Any) -> list[Any]:
 
 def leaves(tree: Any) -> list[Tensor]:
     """The tensors of a tree, in order."""
-    return [tensor for _, tensor in paths(tree)]
+    if isinstance(tree, Tensor):
+        return [tree]
+    return [leaf for part in parts_of(tree) or () for leaf in leaves(part)]
 
 
 def paths(tree: Any, path: str = "") -> Iterator[tuple[str, Tensor]]:

@@ -39,6 +39,10 @@ class Layer(Backend):
     def run(self, row: Op, place: Any, values: list[Any], inferred: Inferred) -> Any:
         """Run an op of which an operand is in this layer; operands are tensors, checked and brought to one dtype."""
 
+    def recorder(self, plan: Any, place: Any, values: Sequence[Any]) -> Any:
+        """What runs a plan on operands of this layer, by its ``run(operands, arrays)``; None where such calls come to `run` each time."""
+        return None
+
     @abstractmethod
     def move(self, x: Any, device: Any, copy: bool | None) -> Any:
         """A tensor of this layer on another device."""
