@@ -225,7 +225,8 @@ def _computed(operation: OperationIr, known: Mapping[int, Host]) -> list[Host]:
     values = [_mapped(v, lambda t: conversion.asarray(known[t.id], device="numpy:cpu")) for v in operation.inputs]
     with config.scope(device="numpy:cpu"), np.errstate(all="ignore"):  # a pass does not warn of an overflow
         made = call_bound(row, values, {**operation.attrs, "device": "numpy:cpu"} if row.takes_device else operation.attrs)
-    return [np.array(conversion.to_numpy(t), order="C") for t in (made if row.multiple else (made,))]
+    # The order in memory is kept: a product of a turned matrix adds up in the order that it would have without the pass.
+    return [np.array(conversion.to_numpy(t), order="K") for t in (made if row.multiple else (made,))]
 
 
 def _mapped(value: Operand, function: Callable[[TensorIr], object]) -> object:
