@@ -116,7 +116,17 @@ def replayed(ir: GraphIr, inputs: Sequence[Tensor], device: Device) -> list[Tens
             if tensor.status is Status.LAST_USE:
                 values.pop(tensor.id, None)  # an op may name a tensor twice
         values.update((t.id, r) for t, r in zip(operation.outputs, results, strict=True))
-    return [values[t.id] for t in ir.outputs]
+    return _apart([values[t.id] for t in ir.outputs], inputs)
+
+
+def _apart(results: Sequence[Tensor], inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Results of which none is an input or another result, so that a write to one changes it alone. No data is copied."""
+    seen = {id(x) for x in inputs}
+    found: list[Tensor] = []
+    for x in results:
+        found.append(Tensor(x._data, x._place) if id(x) in seen else x)
+        seen.add(id(x))
+    return found
 
 
 def run_operation(
