@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -115,6 +116,15 @@ def test_attributes_are_compared_by_type_and_bits_too() -> None:
     made = [b.op("full", (2,), fill, dtype="float32") for fill in (0.0, -0.0, math.nan, math.nan)]
     ir = b.graph(*(b.op("max", x, **w) for w in ways), *slices, *made)
     assert check(share_common_subexpressions, ir, np.abs(SPECIAL)) == ["basic_index"] * 2 + ["full"] * 3 + ["max"] * 2
+
+
+def test_an_attribute_of_1_is_not_one_of_true() -> None:
+    b = Builder()
+    x = b.input((2, 4))
+    y, z = (b.op("tril", x, k=1) for _ in range(2))
+    ir = b.graph(y, z)
+    other = replace(ir, operations=(ir.operations[0], replace(ir.operations[1], attrs={"k": True})))
+    assert [len(share_common_subexpressions(g).operations) for g in (ir, other)] == [1, 2]
 
 
 @pytest.mark.parametrize(("seed", "left"), [(None, 2), (7, 1)])

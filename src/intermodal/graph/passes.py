@@ -189,7 +189,7 @@ def _equal_constants(constants: Iterable[ConstantIr]) -> dict[int, TensorIr]:
     alike: dict[object, list[ConstantIr]] = {}
     for constant in constants:
         value = constant.value
-        few = value.reshape(-1)[:16].tobytes()  # large constants that differ mostly do so here, and are not compared in full
+        few = value.flat[:16].tobytes()  # large constants that differ mostly do so here, and are not compared in full
         others = alike.setdefault((value.shape, value.dtype, few), [])
         first = next((c for c in others if replace(constant, id=c.id) == c), None)
         if first is None:
