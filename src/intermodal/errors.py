@@ -19,6 +19,7 @@
     ├── GraphError             (ValueError)           a graph that is ill-formed, or larger than allowed
     ├── CaptureError           (RuntimeError)         a program that cannot be captured as a graph
     ├── LifecycleError         (RuntimeError)         a backend used before its start or after its end
+    ├── MissingExtraError      (ImportError)          a library that this part needs and that is not installed
     ├── NoDataError            (RuntimeError)         a read of a tensor that has no data
     ├── CopyRequiredError      (ValueError, BufferError)  copy=False, but only a copy would do
     ├── ExchangeError          (BufferError)          an array that DLPack cannot hand over
@@ -48,6 +49,7 @@ __all__ = [
     "IntermodalError",
     "InvalidValueError",
     "LifecycleError",
+    "MissingExtraError",
     "NoDataError",
     "NoSuitableDeviceError",
     "OutOfMemoryError",
@@ -123,7 +125,15 @@ class GradientError(IntermodalError, RuntimeError):
 
 
 class GraphError(IntermodalError, ValueError):
-    """A graph, or its text or bytes, is ill-formed or larger than the limits allow; the message names the op or the line."""
+    """A graph, or its text or bytes, is ill-formed or larger than the limits allow; the message names the op or the line.
+
+    Attributes:
+        operation: the index of the op that is wrong; None where it is something else.
+    """
+
+    def __init__(self, message: str, *, operation: int | None = None) -> None:
+        super().__init__(message)
+        self.operation = operation
 
 
 class CaptureError(IntermodalError, RuntimeError):
@@ -132,6 +142,10 @@ class CaptureError(IntermodalError, RuntimeError):
 
 class LifecycleError(IntermodalError, RuntimeError):
     """A backend was used before `initialize` or after `shutdown`; the message says which call comes first."""
+
+
+class MissingExtraError(IntermodalError, ImportError):
+    """A library that this part needs is not installed; the message has the ``pip install`` to run."""
 
 
 class NoDataError(IntermodalError, RuntimeError):

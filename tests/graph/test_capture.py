@@ -253,3 +253,8 @@ def test_after_a_trace_that_failed_all_is_as_before() -> None:
     with pytest.raises(CaptureError):
         im.trace(branches, spec(3))
     assert im.zeros(2).tolist() == [0, 0]
+
+
+def test_a_row_without_a_rule_is_taken_down_with_the_dtype_that_it_means() -> None:
+    graph = im.trace(lambda x: (im.zeros_like(x, dtype="int32"), im.ones_like(x)), spec(3))
+    assert [o.attrs["dtype"] for o in graph.ir.operations] == [im.int32, im.float32]

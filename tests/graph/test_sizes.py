@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from fractions import Fraction
 
 import pytest
@@ -32,11 +33,20 @@ def test_a_size_is_a_number_once_its_names_are(size: Size, known: dict[str, int]
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1", "n n", "2n*", "n/0", "1/0*n", "*n", "n**2", "n + ", "é", "-", "n" * 2000, "__import__('os')"]
+    "text",
+    ["", "1", "n n", "2n*", "n/0", "1/0*n", "*n", "n**2", "n + ", "é", "né", "-", "n" * 65, "n" * 2000, "__import__('os')"],
 )
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(InvalidValueError):
         Size.parse(text)
+
+
+@pytest.mark.parametrize("text", ["a" * 60 + "!", "a" * 900 + "!", "1" * 999, "a*" * 400 + "!", " " * 999 + "!", "+" * 999])
+def test_refusing_a_text_takes_no_longer_than_reading_one(text: str) -> None:
+    start = time.perf_counter()
+    with pytest.raises(InvalidValueError):
+        Size.parse(text)
+    assert time.perf_counter() - start < 1
 
 
 def test_a_shape_is_evaluated_size_by_size() -> None:

@@ -92,6 +92,8 @@ class Trace:
         inputs = tuple(self._operand(a) for a in arrays)
         made = [self.symbol(spec) for spec in outputs]
         plain = {name: _attribute(row, name, value) for name, value in attrs.items() if name != "device"}
+        if row.infer is None and "dtype" in plain:  # it has no rule that would bring a name, or None, to the dtype that is meant
+            plain["dtype"] = outputs[0].dtype
         self.operations.append(OperationIr(row.name, inputs, tuple(self.named(m) for m in made), plain))
         return made
 

@@ -12,7 +12,10 @@ from intermodal.errors import InvalidValueError
 __all__ = ["AnySize", "Size", "evaluated"]
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-_TERM: Final = re.compile(r"(?:(?P<number>\d{1,19})(?:/(?P<divisor>\d{1,19}))?)?(?P<names>(?:\*?[A-Za-z_]\w{0,63})*)")
+# One way to read each text: a pattern that could split a name in two would try all ways before it refuses.
+_TERM: Final = re.compile(
+    r"(?:(?P<number>\d{1,19})(?:/(?P<divisor>\d{1,19}))?)?(?P<names>(?:\*?[A-Za-z_]\w{0,63}(?!\w))*)", re.ASCII
+)
 _LONGEST: Final = 1000  # characters of a size's text: a bound on what reading one costs
 
 

@@ -405,7 +405,9 @@ def _pad_rule(g: Tensor, x_spec: Spec, pad_width: tuple[tuple[int, int], ...], m
 
 
 @op(infer=_infer_pad, movement=True, vjp={"x": _pad_rule})
-def pad(x: Tensor, /, pad_width: int | Sequence[tuple[int, int]], *, mode: str = "constant", value: float = 0.0) -> Tensor:
+def pad(
+    x: Tensor, /, pad_width: int | Sequence[tuple[int, int]], *, mode: str = "constant", value: bool | complex = 0.0
+) -> Tensor:
     """The tensor with elements added before and after each axis.
 
     Args:
@@ -421,7 +423,7 @@ def pad(x: Tensor, /, pad_width: int | Sequence[tuple[int, int]], *, mode: str =
     return x
 
 
-def _pad_axis(x: Tensor, a: int, before: int, after: int, mode: str, value: float) -> Tensor:
+def _pad_axis(x: Tensor, a: int, before: int, after: int, mode: str, value: bool | complex) -> Tensor:
     n = x.shape[a]
     if mode == "constant":
         sides = [full((*x.shape[:a], k, *x.shape[a + 1 :]), value, dtype=x.dtype, device=x.device) for k in (before, after)]

@@ -92,7 +92,7 @@ def _along(x: Tensor, i: int, geometry: Geometry, fill: Scalar) -> Tensor:
     """The windows of one spatial axis, padded for them."""
     pads = [(0, 0)] * x.ndim
     pads[2 + i] = geometry.padding[i]
-    padded = pad(x, pads, value=fill) if any(geometry.padding[i]) else x  # type: ignore[arg-type]  # pad takes an integer for integers
+    padded = pad(x, pads, value=fill) if any(geometry.padding[i]) else x
     return sliding_window(padded, axis=2 + i, size=geometry.kernel[i], step=geometry.stride[i], dilation=geometry.dilation[i])
 
 

@@ -235,6 +235,10 @@ def basic_shape(shape: Shape, key: tuple[Any, ...]) -> Shape:
         if part is None:
             result.append(1)
             continue
+        if a == len(shape):
+            raise IndexRangeError(
+                f"the key {key} has more parts than the {a} axes of shape {shape}. Name each axis once at most."
+            )
         if isinstance(part, slice):
             result.append(len(range(*part.indices(shape[a]))))
         elif not -shape[a] <= part < shape[a]:
@@ -388,13 +392,19 @@ def index_put(x: Tensor, indices: Sequence[Tensor], value: Operand, /, *, mode: 
 @op(movement=True)
 def gather_nd(x: Tensor, indices: Tensor, /) -> Tensor:
     """The slices at index tuples that lie along the last axis of ``indices``."""
-    return index(x, unstack(indices, axis=-1))
+    return index(x, _index_tuples(x, indices))
 
 
 @op(movement=True)
 def scatter_nd(x: Tensor, indices: Tensor, values: Tensor, /, *, mode: str = "assign") -> Tensor:
     """The tensor with slices written at index tuples that lie along the last axis of ``indices``."""
-    return index_put(x, unstack(indices, axis=-1), values, mode=mode)
+    return index_put(x, _index_tuples(x, indices), values, mode=mode)
+
+
+def _index_tuples(x: Tensor, indices: Tensor) -> tuple[Tensor, ...]:
+    if indices.ndim and indices.shape[-1] > x.ndim:  # before they are taken apart, for there may be very many
+        raise IndexRangeError(f"an index tuple has {indices.shape[-1]} parts, but shape {x.shape} has {x.ndim} axes.")
+    return unstack(indices, axis=-1)
 
 
 # --- masks -------------------------------------------------------------------------------------------------------
