@@ -9,3 +9,5 @@ from importlib.util import find_spec
 # Its own tests, the conformance kit's and those of moves run on it always.
 _ENGINES = ("torch", "jax") if os.environ.get("INTERMODAL_TEST_JAX") == "1" else ("torch",)
 DEVICES = ["numpy:cpu", *(f"{engine}:cpu" for engine in _ENGINES if find_spec(engine))]
+if os.environ.get("INTERMODAL_TEST_ONNX") == "1" and find_spec("onnxruntime"):
+    DEVICES.append("onnx:cpu")

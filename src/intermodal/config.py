@@ -9,6 +9,8 @@ Every setting is read at the moment it is needed, so a changed environment varia
 | ``promotion`` | ``INTERMODAL_PROMOTION`` | ``numpy``: mixed kinds promote as NumPy's do; ``strict``: they raise |
 | ``infer_cache`` | ``INTERMODAL_INFER_CACHE`` | how many answers of shape and dtype rules are kept; 0 keeps none |
 | ``jax_x64`` | ``INTERMODAL_JAX_X64`` | ``1``: the engine jax turns 64-bit dtypes on when it loads, for all of the process's JAX |
+| ``onnx_sessions`` | ``INTERMODAL_ONNX_SESSIONS`` | how many sessions the engine onnx keeps, one for each op with its dtypes, ranks and attributes; 0 keeps none |
+| ``onnx_threads`` | ``INTERMODAL_ONNX_THREADS`` | how many threads the sessions of the engine onnx share; 0: one for each core; 1: none besides the caller's |
 """
 
 from __future__ import annotations
@@ -96,7 +98,10 @@ default_float: Final[Setting[dtypes.DType]] = Setting("default_float", "float32"
 promotion: Final[Setting[str]] = Setting("promotion", "numpy", _one_of("numpy", "strict"))
 infer_cache: Final[Setting[int]] = Setting("infer_cache", 4096, _read_count)
 jax_x64: Final[Setting[bool]] = Setting("jax_x64", False, _read_switch)
-SETTINGS: Final[dict[str, Setting[object]]] = {s.name: s for s in (device, default_float, promotion, infer_cache, jax_x64)}  # type: ignore[misc]  # Setting is invariant; the map only reads
+onnx_sessions: Final[Setting[int]] = Setting("onnx_sessions", 1024, _read_count)
+onnx_threads: Final[Setting[int]] = Setting("onnx_threads", 0, _read_count)
+_ALL: Final = (device, default_float, promotion, infer_cache, jax_x64, onnx_sessions, onnx_threads)
+SETTINGS: Final[dict[str, Setting[object]]] = {s.name: s for s in _ALL}  # type: ignore[misc]  # Setting is invariant; the map only reads
 
 
 def _find(name: str) -> Setting[object]:

@@ -241,7 +241,7 @@ def must_not_be_written(x: Tensor) -> bool:
 # --- arrays of other libraries -----------------------------------------------------------------------------------
 
 # The engine of each library whose arrays are recognised, by the module that their type comes from.
-_LIBRARIES: Final = {"torch": "torch", "jax": "jax", "jaxlib": "jax"}
+_LIBRARIES: Final = {"torch": "torch", "jax": "jax", "jaxlib": "jax", "onnxruntime": "onnx"}
 
 
 def adopted(obj: object) -> tuple[Array, Device, DType] | None:

@@ -25,7 +25,7 @@ def document() -> dict[str, Any]:
 
 
 def test_the_known_engines_are_listed_whether_installed_or_not(document: dict[str, Any]) -> None:
-    assert list(by_name(document))[:4] == ["numpy", "meta", "torch", "jax"]
+    assert list(by_name(document))[:5] == ["numpy", "meta", "torch", "jax", "onnx"]
     assert set(document) == {"intermodal", "default_device", "engines"}
     assert [engine for engine in document["engines"] if set(engine) != KEYS] == []
     assert (document["intermodal"], document["default_device"]) == (im.__version__, "numpy:cpu")

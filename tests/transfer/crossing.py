@@ -23,6 +23,7 @@ POINTERS = {
     "numpy": lambda a: np.asarray(a).__array_interface__["data"][0],  # of a scalar: that of an array made for the question
     "torch": lambda a: a.data_ptr(),
     "jax": lambda a: a.unsafe_buffer_pointer(),
+    "onnx": lambda a: a.data_ptr(),
 }
 # Layouts that an engine's own arrays can have, made by ops on the source engine.
 VIEWS = {

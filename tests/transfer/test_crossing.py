@@ -15,7 +15,7 @@ import pytest
 
 HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "docs" / "move-tensors.md"
-DEVICES = ["numpy:cpu", "torch:cpu", "jax:cpu"]
+DEVICES = ["numpy:cpu", "torch:cpu", "jax:cpu", "onnx:cpu"]
 
 
 def outcome(*arguments: str, **environment: str) -> Any:
@@ -34,7 +34,7 @@ def outcome(*arguments: str, **environment: str) -> Any:
 
 def skip_without(*devices: str) -> None:
     for library in {device.partition(":")[0] for device in devices}:
-        if find_spec(library) is None:
+        if find_spec("onnxruntime" if library == "onnx" else library) is None:
             pytest.skip(f"{library} is not installed")
 
 

@@ -39,6 +39,7 @@ _OWN: Final = {
     "jax": "intermodal.engines.jax:JaxBackend",
     "meta": "intermodal.engines.meta:MetaBackend",
     "numpy": "intermodal.engines.numpy:NumpyBackend",
+    "onnx": "intermodal.engines.onnx:OnnxBackend",
     "torch": "intermodal.engines.torch:TorchBackend",
 }
 

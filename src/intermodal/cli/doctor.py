@@ -22,7 +22,7 @@ from intermodal.errors import IntermodalError
 
 __all__ = ["collect", "show"]
 
-_LIBRARIES: Final = ("numpy", "ml_dtypes", "torch", "jax", "jaxlib", "threadpoolctl")
+_LIBRARIES: Final = ("numpy", "ml_dtypes", "torch", "jax", "jaxlib", "onnx", "onnxruntime", "threadpoolctl")
 _ORDER: Final = ("error", "warning", "note")
 
 

@@ -32,7 +32,7 @@ Question: TypeAlias = Callable[[Backend], dict[str, Any]]
 Status: TypeAlias = Literal["available", "missing", "broken"]
 
 # Our own engines in the order in which they are listed, with the library that each runs on.
-LIBRARIES: Final = {"numpy": "numpy", "meta": "intermodal", "torch": "torch", "jax": "jax"}
+LIBRARIES: Final = {"numpy": "numpy", "meta": "intermodal", "torch": "torch", "jax": "jax", "onnx": "onnxruntime"}
 
 _CHILD: Final = (
     "import json, sys; job = json.load(sys.stdin); sys.path[:] = job['path']; "
