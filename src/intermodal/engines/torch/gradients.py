@@ -11,7 +11,7 @@ from torch.nn import functional
 from intermodal import dtypes
 from intermodal.engines.torch.arrays import take_along_axis
 from intermodal.engines.torch.natives import FLOATS, native
-from intermodal.engines.torch.nn import attention, attention_shares, sliding_window, softmax
+from intermodal.engines.torch.nn import RowSizes, attention, attention_shares, sliding_window, softmax
 from intermodal.ops.windows import Geometry
 
 __all__: list[str] = []
@@ -92,6 +92,13 @@ def attention_grad(
 ) -> Any:
     queries, keys = query.shape[-2], key.shape[-2]
     behind = keys - queries if causal_alignment == "bottom_right" else 0
+    causal = is_causal and behind == 0
+    if softcap is None and mask is None and causal == is_causal:
+        sizes = RowSizes.of(out, query, key, scale, causal)
+        if sizes is not None:
+            gradient = gradient if gradient.stride(-1) == 1 else gradient.contiguous()
+            backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
+            return backward(gradient, query, key, value, out, sizes, 0.0, causal, scale=scale)
     if softcap is None and queries * keys >= _LONG:
         found = _attention_by_autograd((query, key, value), gradient, mask, scale, is_causal, causal_alignment)
         # A query that sees no key may come back as NaN; without a mask each sees one.

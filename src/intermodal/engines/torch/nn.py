@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from weakref import ref
 
 import torch
 from torch.nn import functional
@@ -180,13 +181,59 @@ def attention(
     batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])
     q, k, v = (a.expand(*batch, *a.shape[-3:]) for a in (query, key, value))
     causal = is_causal and plain
-    result = functional.scaled_dot_product_attention(
-        q, k, v, None if causal else added, 0.0, causal, scale=scale, enable_gqa=q.shape[-3] != k.shape[-3]
-    )
-    # The kernel adds -inf where a mask hides a key, and a hidden NaN or infinity then comes through.
-    if mask is not None and bool(result.isnan().any()):
+    sizes: Any = None
+    if (causal or added is None) and _has_cpu_kernel(q, k, v):
+        result, sizes = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, scale=scale)
+    else:
+        result = functional.scaled_dot_product_attention(
+            q, k, v, None if causal else added, 0.0, causal, scale=scale, enable_gqa=q.shape[-3] != k.shape[-3]
+        )
+    # The kernel adds -inf where a mask hides a key, and a hidden NaN or infinity then comes through. A sum finds a NaN without
+    # an array of answers; that infinities of both signs make one too costs time alone.
+    if mask is not None and bool(result.sum().isnan()):
         return _attention_in_steps(query, key, value, mask, bias, scale, None)
+    if sizes is not None:
+        result.intermodal_sizes = RowSizes(sizes, ref(query), ref(key), scale, causal)
     return result
+
+
+class RowSizes(NamedTuple):
+    """What PyTorch's kernel for CPUs hands to its derivative: the logarithm of each row's sum, and of which attention it is.
+
+    It lies with the result, as an attribute, and holds neither query nor key.
+    """
+
+    sizes: Any
+    query: ref[Any]
+    key: ref[Any]
+    scale: float
+    causal: bool
+
+    @classmethod
+    def of(cls, out: Any, query: Any, key: Any, scale: float, causal: bool) -> Any:
+        """The sums of a result, if it came from these operands; None where that is not known."""
+        found = getattr(out, "intermodal_sizes", None)
+        if found is None or (found.scale, found.causal) != (scale, causal):
+            return None
+        return found.sizes if _same_memory(found.query(), query) and _same_memory(found.key(), key) else None
+
+
+def _same_memory(x: Any, y: Any) -> bool:
+    return x is not None and (x.data_ptr(), x.shape, x.stride()) == (y.data_ptr(), y.shape, y.stride())
+
+
+def _has_cpu_kernel(q: Any, k: Any, v: Any) -> bool:
+    """Whether PyTorch's attention would choose its kernel for CPUs, which is then called by its own name, for all it returns."""
+    return bool(
+        q.is_cpu
+        and q.ndim == 4
+        and q.dtype in (torch.float32, torch.float64)
+        and q.shape[:2] == k.shape[:2] == v.shape[:2]
+        and q.shape[-1] == v.shape[-1]
+        and q.numel()
+        and k.numel()
+        and q.stride(-1) == k.stride(-1) == v.stride(-1) == 1
+    )
 
 
 def _attention_in_steps(query: Any, key: Any, value: Any, mask: Any, bias: Any, scale: float, softcap: float | None) -> Any:
