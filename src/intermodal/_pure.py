@@ -1,4 +1,4 @@
-"""``INTERMODAL_PURE=1``: the hot path runs from its source, although the compiled module lies beside it.
+"""``INTERMODAL_PURE=1``: the hot path runs from its source, although the compiled modules lie beside it.
 
 For debugging, for tools that follow Python alone, and to compare. It is read once, when intermodal is imported.
 """
@@ -11,15 +11,19 @@ from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
 from pathlib import Path
 
-COMPILED = "intermodal.tensor"
+COMPILED = {
+    "intermodal." + name for name in ("tensor", "plans", "dispatch", "autodiff.nodes", "autodiff.recorders", "autodiff.tape")
+}
 
 
 class FromSource(MetaPathFinder):
-    """Finds the source of the module that Python would otherwise load compiled."""
+    """Finds the sources of the modules that Python would otherwise load compiled."""
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
         """Where to load a module from; None leaves it to the other finders."""
-        return spec_from_file_location(name, Path(__file__).with_name("tensor.py")) if name == COMPILED else None
+        if name not in COMPILED:
+            return None
+        return spec_from_file_location(name, Path(__file__).parent.joinpath(*name.split(".")[1:]).with_suffix(".py"))
 
 
 sys.meta_path.insert(0, FromSource())

@@ -7,7 +7,7 @@ Every setting is read at the moment it is needed, so a changed environment varia
 | ``device`` | ``INTERMODAL_DEVICE`` | where creation functions put new tensors |
 | ``default_float`` | ``INTERMODAL_DEFAULT_FLOAT`` | dtype of Python floats: ``float32`` (every engine has it) or ``float64`` |
 | ``promotion`` | ``INTERMODAL_PROMOTION`` | ``numpy``: mixed kinds promote as NumPy's do; ``strict``: they raise |
-| ``infer_cache`` | ``INTERMODAL_INFER_CACHE`` | how many answers of shape and dtype rules are kept; 0 keeps none |
+| ``infer_cache`` | ``INTERMODAL_INFER_CACHE`` | how many answers of shape and dtype rules are kept, and as many plans of calls; 0 keeps none |
 | ``jax_x64`` | ``INTERMODAL_JAX_X64`` | ``1``: the engine jax turns 64-bit dtypes on when it loads, for all of the process's JAX |
 | ``onnx_sessions`` | ``INTERMODAL_ONNX_SESSIONS`` | how many sessions the engine onnx keeps, one for each op with its dtypes, ranks and attributes; 0 keeps none |
 | ``onnx_threads`` | ``INTERMODAL_ONNX_THREADS`` | how many threads the sessions of the engine onnx share; 0: one for each core; 1: none besides the caller's |

@@ -37,23 +37,6 @@ class Tracked:
         self.index = index
 
 
-class Parent(NamedTuple):
-    """Where an operand came from: the node and which of its results."""
-
-    node: Node
-    output: int
-
-
-as_parent = partial(tuple.__new__, Parent)  # from a pair, in half the time of Parent(...)
-
-
-class Saved(NamedTuple):
-    """A value that a rule will need and that no node made: the array and the place of its tensor."""
-
-    array: Any
-    place: Place
-
-
 class Node:
     """One op of a computation: its operands' nodes, and what its derivative needs."""
 
@@ -136,6 +119,23 @@ class Node:
             elif parent is not None:
                 found.append(parent.node)
         return found
+
+
+class Parent(NamedTuple):
+    """Where an operand came from: the node and which of its results."""
+
+    node: Node
+    output: int
+
+
+as_parent = partial(tuple.__new__, Parent)  # from a pair, in half the time of Parent(...)
+
+
+class Saved(NamedTuple):
+    """A value that a rule will need and that no node made: the array and the place of its tensor."""
+
+    array: Any
+    place: Place
 
 
 def node_of(x: Tensor) -> Parent | None:
