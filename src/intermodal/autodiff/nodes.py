@@ -77,7 +77,7 @@ class Node:
         self.attrs = attrs
         self.shapes = shapes  # of the results, as the engine gives them
         self.places = places  # of the results, below the layer
-        self.hooks: list[tuple[int, Callable[[Tensor], Tensor | None]]] | None = None
+        self.hooks: list[tuple[int, Callable[[Tensor], Any]]] | None = None  # compiled, another type would be checked unexplained
         self.keep = derived is None  # a leaf keeps its gradient
         self.cells: dict[int, Cell] | None = None  # these two: of a node under a keeper alone
         self.recipe: Recipe | None = None
