@@ -120,7 +120,7 @@ if _TYPE_CHECKING:
         BackendStatus as BackendStatus,
         probe as probe,
     )
-    from intermodal.graph import Graph as Graph, trace as trace
+    from intermodal.graph import Graph as Graph, compile as compile, trace as trace
     from intermodal.selection import Candidate as Candidate, Choice as Choice, best as best
     from intermodal.training.precision import autocast as autocast
 
@@ -137,7 +137,7 @@ _LATER: _Final = {
         "BackendStatus",
         "probe",
     ),
-    "graph": ("Graph", "trace"),
+    "graph": ("Graph", "compile", "trace"),
     "selection": ("Candidate", "Choice", "best"),
     "training.precision": ("autocast",),
 }

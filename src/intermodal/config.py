@@ -8,6 +8,7 @@ Every setting is read at the moment it is needed, so a changed environment varia
 | ``default_float`` | ``INTERMODAL_DEFAULT_FLOAT`` | dtype of Python floats: ``float32`` (every engine has it) or ``float64`` |
 | ``promotion`` | ``INTERMODAL_PROMOTION`` | ``numpy``: mixed kinds promote as NumPy's do; ``strict``: they raise |
 | ``infer_cache`` | ``INTERMODAL_INFER_CACHE`` | how many answers of shape and dtype rules are kept, and as many plans of calls; 0 keeps none |
+| ``compile_cache`` | ``INTERMODAL_COMPILE_CACHE`` | how many signatures a compiled function keeps code for, at least 1 |
 | ``jax_x64`` | ``INTERMODAL_JAX_X64`` | ``1``: the engine jax turns 64-bit dtypes on when it loads, for all of the process's JAX |
 | ``onnx_sessions`` | ``INTERMODAL_ONNX_SESSIONS`` | how many sessions the engine onnx keeps, one for each op with its dtypes, ranks and attributes; 0 keeps none |
 | ``onnx_threads`` | ``INTERMODAL_ONNX_THREADS`` | how many threads the sessions of the engine onnx share; 0: one for each core; 1: none besides the caller's |
@@ -97,10 +98,11 @@ device: Final[Setting[Device]] = Setting("device", "numpy:cpu", as_device)  # ty
 default_float: Final[Setting[dtypes.DType]] = Setting("default_float", "float32", _read_float)
 promotion: Final[Setting[str]] = Setting("promotion", "numpy", _one_of("numpy", "strict"))
 infer_cache: Final[Setting[int]] = Setting("infer_cache", 4096, _read_count)
+compile_cache: Final[Setting[int]] = Setting("compile_cache", 64, _read_count)
 jax_x64: Final[Setting[bool]] = Setting("jax_x64", False, _read_switch)
 onnx_sessions: Final[Setting[int]] = Setting("onnx_sessions", 1024, _read_count)
 onnx_threads: Final[Setting[int]] = Setting("onnx_threads", 0, _read_count)
-_ALL: Final = (device, default_float, promotion, infer_cache, jax_x64, onnx_sessions, onnx_threads)
+_ALL: Final = (device, default_float, promotion, infer_cache, compile_cache, jax_x64, onnx_sessions, onnx_threads)
 SETTINGS: Final[dict[str, Setting[object]]] = {s.name: s for s in _ALL}  # type: ignore[misc]  # Setting is invariant; the map only reads
 
 

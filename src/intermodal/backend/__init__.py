@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from intermodal.backend.contract import Array, Backend, DTypeUsage, HostMemory, Native
+from intermodal.backend.contract import Array, Backend, DTypeUsage, HostMemory, Native, Program
 from intermodal.backend.layer import Layer
 from intermodal.backend.memory import MemoryInfo
 from intermodal.backend.plugins import PluginWarning
@@ -54,6 +54,7 @@ __all__ = [
     "Native",
     "PluginWarning",
     "Probed",
+    "Program",
     "Support",
     "TensorOps",
     "backend_of",

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import Flag, auto
 from threading import Lock
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from intermodal.dtypes import DType
 from intermodal.errors import ExchangeError, ExecutionError, IntermodalError, OutOfMemoryError, UnsupportedError
 from intermodal.ops.table import Op, Spec
 
-__all__ = ["Array", "Backend", "DTypeUsage", "HostMemory", "Native"]
+__all__ = ["Array", "Backend", "DTypeUsage", "HostMemory", "Native", "Program"]
 
 Array: TypeAlias = Any  # the engine's own array; only the engine looks inside
 Native: TypeAlias = Callable[..., Any]
@@ -41,6 +41,24 @@ class DTypeUsage(Flag):
     """Matrix products have a fast path for it (BLAS, tensor cores)."""
     GENERAL = STORAGE | ARITHMETIC
     """What `Backend.supports_dtype` asks for."""
+
+
+class Program(Protocol):
+    """A program in this backend's own ops, as `Backend.compile` is given it: see `intermodal.graph.program.Program`."""
+
+    @property
+    def ir(self) -> Any: ...
+    @property
+    def constants(self) -> Sequence[Any]: ...
+    @property
+    def steps(self) -> Sequence[Any]: ...
+    @property
+    def device(self) -> Device: ...
+    @property
+    def donated(self) -> Sequence[int]: ...
+    def function(
+        self, direct: Callable[[Any], bool] | None = None, reuses: Callable[[Any], bool] | None = None
+    ) -> Callable[..., Sequence[Array]]: ...
 
 
 class Backend(ABC):
@@ -199,6 +217,13 @@ class Backend(ABC):
                 f"{row.name}: {self.engine} failed to compute {_describe(outputs)}: {error}", reason=str(error)
             ) from error
         return tuple(result) if row.multiple else (result,)
+
+    def compile(self, program: Program) -> Callable[..., Sequence[Array]]:
+        """One function for a whole program: of arrays in the order of its inputs, to arrays in the order of its outputs.
+
+        An engine with a compiler gives it ``program.function()``; without one, the program runs op by op.
+        """
+        return program.function()
 
     def sync(self, device: Device) -> None:
         """Wait until all work on the device is done; raises ExecutionError if some of it failed."""

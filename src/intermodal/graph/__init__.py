@@ -1,5 +1,6 @@
 """Programs as data: the IR, capture, clean-up, compilation, export."""
 
+from intermodal.graph.compiling import Compiled as Compiled, compile as compile
 from intermodal.graph.graph import Graph as Graph
 from intermodal.graph.ir import (
     ConstantIr as ConstantIr,
@@ -11,4 +12,4 @@ from intermodal.graph.ir import (
 from intermodal.graph.sizes import Size as Size
 from intermodal.graph.tracing import trace as trace
 
-__all__ = ["ConstantIr", "Graph", "GraphIr", "OperationIr", "Size", "Status", "TensorIr", "trace"]
+__all__ = ["Compiled", "ConstantIr", "Graph", "GraphIr", "OperationIr", "Size", "Status", "TensorIr", "compile", "trace"]

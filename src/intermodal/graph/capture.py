@@ -42,18 +42,22 @@ class Symbol:
 
 
 class Trace:
-    """The ops of one run of a function, as they come."""
+    """The ops of one run of a function, as they come.
 
-    def __init__(self, device: Device, stores: Backend) -> None:
-        self.device, self.stores = device, stores
+    Where it lowers, an op that the backend lacks is taken down as the ops of its body, and each with the backend's native.
+    """
+
+    def __init__(self, device: Device, stores: Backend, lowers: bool = False) -> None:
+        self.device, self.stores, self.lowers = device, stores, lowers
         self.operations: list[OperationIr] = []
+        self.natives: list[Native] = []
         self.constants: list[ConstantIr] = []
         self._lifted: dict[int, tuple[Symbol, Array]] = {}  # the array is held, so that its id stays its own
         self._count = 0
 
     def place(self, dtype: DType) -> Place:
         """Where tensors of this trace lie."""
-        return _place(self.device, self.stores, dtype)
+        return _place(self.device, self.stores, self.lowers, dtype)
 
     def symbol(self, spec: Spec) -> Symbol:
         self._count += 1
@@ -87,7 +91,9 @@ class Trace:
             )
         return TensorIr(symbol.id, _sizes(symbol), symbol.spec.dtype)
 
-    def add(self, row: Op, arrays: Sequence[Any], attrs: Mapping[str, object], outputs: Sequence[Spec]) -> list[Symbol]:
+    def add(
+        self, row: Op, arrays: Sequence[Any], attrs: Mapping[str, object], outputs: Sequence[Spec], native: Native
+    ) -> list[Symbol]:
         """Take an op down; what it will make."""
         inputs = tuple(self._operand(a) for a in arrays)
         made = [self.symbol(spec) for spec in outputs]
@@ -95,6 +101,7 @@ class Trace:
         if row.infer is None and "dtype" in plain:  # it has no rule that would bring a name, or None, to the dtype that is meant
             plain["dtype"] = outputs[0].dtype
         self.operations.append(OperationIr(row.name, inputs, tuple(self.named(m) for m in made), plain))
+        self.natives.append(native)
         return made
 
     def _operand(self, value: Any) -> Operand:
@@ -125,15 +132,15 @@ def _where() -> str:
 class Capture(Backend):
     """The backend of traces on one device."""
 
-    takes_scalars = True
     defers = True
     holds_data = False
     lifts = True
 
-    def __init__(self, device: Device, stores: Backend) -> None:
+    def __init__(self, device: Device, stores: Backend, lowers: bool) -> None:
         super().__init__()
         self.engine = device.engine  # type: ignore[misc]  # it stands for that engine
-        self.device, self.stores = device, stores
+        self.takes_scalars = stores.takes_scalars or not lowers  # type: ignore[misc]
+        self.device, self.stores, self.lowers = device, stores, lowers
 
     def devices(self) -> Sequence[Device]:
         return (self.device,)
@@ -165,12 +172,16 @@ class Capture(Backend):
         )
 
     def native(self, row: Op, dtype: DType) -> Native | None:
-        return _never_called
+        if not self.lowers:
+            return _never_called
+        # What draws numbers beside its operands is taken apart, so that all drawing is done by ops without operands.
+        drawn = row.takes_seed and row.tensor_params and row.decompose is not None
+        return None if drawn else self.stores.native(row, dtype)
 
     def execute(
         self, row: Op, arrays: Sequence[Any], attrs: Mapping[str, object], outputs: Sequence[Spec], native: Native
     ) -> Sequence[Array]:
-        return _active().add(row, arrays, attrs, outputs)
+        return _active().add(row, arrays, attrs, outputs, native)
 
 
 def _never_called(*_: object, **__: object) -> NoReturn:
@@ -204,26 +215,29 @@ def tracing(trace: Trace) -> Iterator[None]:
 
 # --- places ----------------------------------------------------------------------------------------------------------
 
-_backends: dict[tuple[Device, Backend], Capture] = {}
-_places: dict[tuple[Device, Backend, DType], Place] = {}  # these two grow with the devices and dtypes that are traced
+_backends: dict[tuple[Device, Backend, bool], Capture] = {}
+_places: dict[tuple[Capture, DType], Place] = {}  # these two grow with the devices and dtypes that are traced
 
 
-def _place(device: Device, stores: Backend, dtype: DType) -> Place:
-    found = _places.get((device, stores, dtype))
+def _place(device: Device, stores: Backend, lowers: bool, dtype: DType) -> Place:
+    backend = _backends.get((device, stores, lowers))
+    if backend is None:
+        backend = _backends.setdefault((device, stores, lowers), Capture(device, stores, lowers))
+    found = _places.get((backend, dtype))
     if found is None:
-        backend = _backends.setdefault((device, stores), Capture(device, stores))
         if DTypeUsage.STORAGE not in backend.dtype_usage(device, dtype):
             raise UnsupportedError(f"{device} does not store {dtype}. {backend.advice(device, dtype)}")
-        found = made(backend, device, dtype, lambda other: _place(device, stores, other))
-        found = _places.setdefault((device, stores, dtype), found)
+        found = made(backend, device, dtype, lambda other: _place(device, stores, lowers, other))
+        found = _places.setdefault((backend, dtype), found)
     return found
 
 
 def _forget(engine: str) -> None:
-    for key in [k for k in _places if k[0].engine == engine]:
-        del _places[key]
-    for pair in [k for k in _backends if k[0].engine == engine]:
-        del _backends[pair]
+    gone = [key for key, backend in _backends.items() if engine in (backend.engine, backend.stores.engine)]
+    for key in gone:
+        backend = _backends.pop(key)
+        for place in [p for p in _places if p[0] is backend]:
+            del _places[place]
 
 
 on_unregister(_forget)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from intermodal import dtypes
 from intermodal.errors import ShapeError
 from intermodal.ops import rules
 from intermodal.ops.rules import FLOAT
 from intermodal.ops.table import Inferred, Spec, op, public_names
 
 if TYPE_CHECKING:
+    from intermodal.ops.table import Operand
     from intermodal.tensor import Tensor
+
+_NUMBER: Final = dtypes.float32  # what a count is brought to before logarithms are taken
 
 
 class AdamStep(NamedTuple):
@@ -22,13 +26,18 @@ class AdamStep(NamedTuple):
     mean_square: Tensor
 
 
-def _infer_adam(parameter: Spec, gradient: Spec, mean: Spec, mean_square: Spec, **attrs: float) -> Inferred:
+def _infer_adam(
+    parameter: Spec, gradient: Spec, mean: Spec, mean_square: Spec, step: object, rate: object, **attrs: float
+) -> Inferred:
     dtype = rules.require(rules.operand_dtype(parameter, gradient, mean, mean_square), FLOAT)
     if not parameter.shape == gradient.shape == mean.shape == mean_square.shape:
         raise ShapeError(
             f"the parameter has shape {parameter.shape}, the others {gradient.shape}, {mean.shape}, {mean_square.shape}. All four must be equal."
         )
-    return Inferred((Spec(parameter.shape, dtype),) * 3, attrs, dtype)
+    for name, value in (("step", step), ("rate", rate)):
+        if isinstance(value, Spec) and value.shape:
+            raise ShapeError(f"{name} has shape {value.shape}. Give a number, or a tensor of one without axes.")
+    return Inferred((Spec(parameter.shape, dtype),) * 3, attrs, (dtype,) * 4 + (None, None))
 
 
 @op(infer=_infer_adam, namespace="nn", result=AdamStep)
@@ -39,14 +48,16 @@ def adam_step(
     mean_square: Tensor,
     /,
     *,
-    step: int,
-    rate: float = 1e-3,
+    step: Operand,
+    rate: Operand = 1e-3,
     first: float = 0.9,
     second: float = 0.999,
     eps: float = 1e-8,
     decay: float = 0.0,
 ) -> AdamStep:
     """One step of Adam, the ``step``-th, counted from 1; ``decay`` shrinks the parameter itself by ``rate * decay`` (AdamW).
+
+    Step and rate may be tensors, so that a compiled step need not be compiled anew for the next one.
 
     Example:
         >>> import intermodal as im
@@ -56,12 +67,30 @@ def adam_step(
     """
     mean = lerp(mean, gradient, 1.0 - first)
     mean_square = addcmul(mean_square * second, gradient, gradient, value=1.0 - second)
-    size = sqrt(mean_square) * (1.0 / math.sqrt(1.0 - second**step)) + eps
-    kept = parameter * (1.0 - rate * decay) if decay else parameter
-    return AdamStep(kept - mean / size * (rate / (1.0 - first**step)), mean, mean_square)
+    size = sqrt(mean_square) * _like(1.0 / sqrt_of(correction(second, step)), parameter) + eps
+    kept = parameter * _like(1.0 - rate * decay, parameter) if decay else parameter
+    return AdamStep(kept - mean / size * _like(rate / correction(first, step), parameter), mean, mean_square)
 
 
-from intermodal.ops.elementwise import addcmul, lerp, sqrt  # families use each other; bodies look names up when they run
+def correction(beta: float, step: Any) -> Any:
+    """By how much a running mean that began at 0 is too small: 1 - beta**step, to the last digit."""
+    if isinstance(step, (int, float)):
+        return 1.0 - beta**step
+    return -expm1(astype(step, _NUMBER) * math.log(beta)) if beta else 1.0
+
+
+def sqrt_of(value: Any) -> Any:
+    """The root of a number, or of a tensor of one."""
+    return math.sqrt(value) if isinstance(value, float) else sqrt(value)
+
+
+def _like(value: Any, x: Tensor) -> Any:
+    """A factor in the dtype of what it scales."""
+    return value if isinstance(value, (int, float)) else astype(value, x.dtype)
+
+
+from intermodal.ops.elementwise import addcmul, expm1, lerp, sqrt  # families use each other; bodies look names up when they run
+from intermodal.ops.manipulation import astype
 
 if not TYPE_CHECKING:  # a type checker reads the definitions; at run time the rows are the public names
     __all__ = public_names(__name__)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+from intermodal import dtypes
 from intermodal.autodiff import trees
 from intermodal.autodiff.nodes import no_grad
 from intermodal.errors import InvalidValueError, ShapeError
@@ -19,13 +20,15 @@ from intermodal.tensor import Tensor
 
 __all__ = ["SGD", "Adam", "AdamW", "clip_by_global_norm", "constant", "cosine", "global_norm", "warmup"]
 
-Schedule: TypeAlias = Callable[[int], float]
+Count: TypeAlias = int | Tensor
+Rate: TypeAlias = float | Tensor
+Schedule: TypeAlias = Callable[[Any], Any]  # from a count to a rate: of a number to a number, of a tensor to a tensor
 
 
 class State(NamedTuple):
     """What an optimizer carries from step to step: how many there were, and trees of averages like the parameters."""
 
-    step: int
+    step: Count
     averages: tuple[Any, ...]
 
 
@@ -39,13 +42,22 @@ class _Optimizer:
             _check("learning_rate", learning_rate, 0.0, math.inf)
         self.learning_rate: Schedule = learning_rate if callable(learning_rate) else constant(learning_rate)
 
-    def init(self, params: Any) -> State:
-        """The state before the first step."""
-        return State(0, tuple(trees.map_leaves(_c.zeros_like, params) for _ in range(self.averages)))
+    def init(self, params: Any, *, on_device: bool = False) -> State:
+        """The state before the first step.
+
+        Args:
+            params: the parameters.
+            on_device: count the steps in a tensor beside the parameters. A compiled step takes the count as it comes then;
+                a plain number would be part of the program, and the next one compiled anew.
+        """
+        first = next(iter(trees.leaves(params)), None)
+        step: Count = _c.zeros((), dtype=dtypes.int32, device=first.device) if on_device and first is not None else 0
+        return State(step, tuple(trees.map_leaves(_c.zeros_like, params) for _ in range(self.averages)))
 
     def update(self, params: Any, grads: Any, state: State) -> tuple[Any, State]:
         """The parameters and the state after one step."""
-        rate, step = self.learning_rate(state.step), state.step + 1
+        count = state.step.astype(dtypes.float32) if isinstance(state.step, Tensor) else state.step
+        rate, step = self.learning_rate(count), state.step + 1
         averages: list[list[Tensor]] = [[] for _ in state.averages]
 
         def stepped(p: Tensor, g: Tensor, *before: Tensor) -> Tensor:
@@ -59,7 +71,7 @@ class _Optimizer:
             made = trees.map_leaves(stepped, params, grads, *state.averages)
         return made, State(step, tuple(trees.map_leaves(lambda _, new=new: next(new), params) for new in map(iter, averages)))
 
-    def one(self, p: Tensor, g: Tensor, averages: Sequence[Tensor], rate: float, step: int) -> tuple[Tensor, ...]:
+    def one(self, p: Tensor, g: Tensor, averages: Sequence[Tensor], rate: Rate, step: Count) -> tuple[Tensor, ...]:
         """One parameter's next value, and the next values of its averages."""
         raise NotImplementedError
 
@@ -91,10 +103,11 @@ class SGD(_Optimizer):
         self.momentum, self.nesterov, self.weight_decay = momentum, nesterov, weight_decay
         self.averages = 1 if momentum else 0
 
-    def one(self, p: Tensor, g: Tensor, averages: Sequence[Tensor], rate: float, step: int) -> tuple[Tensor, ...]:
+    def one(self, p: Tensor, g: Tensor, averages: Sequence[Tensor], rate: Rate, step: Count) -> tuple[Tensor, ...]:
         """P minus the rate times the (running) gradient."""
         if self.weight_decay:
             g = g + p * self.weight_decay
+        rate = rate.astype(p.dtype) if isinstance(rate, Tensor) else rate
         if not self.momentum:
             return (p - g * rate,)
         velocity = averages[0] * self.momentum + g
@@ -123,7 +136,7 @@ class Adam(_Optimizer):
         _check("weight_decay", weight_decay, 0.0, math.inf)
         self.betas, self.eps, self.weight_decay = betas, eps, weight_decay
 
-    def one(self, p: Tensor, g: Tensor, averages: Sequence[Tensor], rate: float, step: int) -> tuple[Tensor, ...]:
+    def one(self, p: Tensor, g: Tensor, averages: Sequence[Tensor], rate: Rate, step: Count) -> tuple[Tensor, ...]:
         """P minus the rate times mean over root of mean square, both corrected for their start at zero."""
         if p.dtype.is_complex:  # each part is a number of its own, as PyTorch has it
             parts = [self.one(of(p), of(g), [of(x) for x in averages], rate, step) for of in (_e.real, _e.imag)]
@@ -173,12 +186,22 @@ def constant(rate: float) -> Schedule:
 def warmup(schedule: float | Schedule, steps: int) -> Schedule:
     """A schedule that begins with a line from 0 over some steps."""
     after = schedule if callable(schedule) else constant(schedule)
-    return lambda step: after(step) * min(1.0, (step + 1) / max(steps, 1))
+    return lambda step: after(step) * _at_most((step + 1) / max(steps, 1), 1.0)
 
 
 def cosine(rate: float, steps: int, *, floor: float = 0.0) -> Schedule:
     """Half a cosine from the rate down to the floor over some steps, and the floor from then on."""
-    return lambda step: floor + (rate - floor) * 0.5 * (1.0 + math.cos(math.pi * min(step, steps) / max(steps, 1)))
+
+    def schedule(step: Any) -> Any:
+        angle = _at_most(step, steps) * (math.pi / max(steps, 1))
+        return floor + (rate - floor) * 0.5 * (1.0 + (_e.cos(angle) if isinstance(angle, Tensor) else math.cos(angle)))
+
+    return schedule
+
+
+def _at_most(count: Any, limit: float) -> Any:
+    """A count, or the rate that follows from it, as a number or as a tensor that is counted in."""
+    return _e.minimum(count, limit) if isinstance(count, Tensor) else min(count, limit)
 
 
 def global_norm(tree: Any) -> Tensor:

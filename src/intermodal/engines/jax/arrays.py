@@ -14,7 +14,7 @@ import numpy as np
 from intermodal.devices import Device
 from intermodal.dtypes import DType
 from intermodal.engines.jax import memory
-from intermodal.engines.jax.natives import NARROW, compiled, index_dtype, native, quotient, static, wide
+from intermodal.engines.jax.natives import NARROW, compiled, index_dtype, native, quotient, static, traced, wide
 from intermodal.engines.numpy import memory as host_memory
 from intermodal.errors import IndexRangeError
 from intermodal.ops.manipulation import check_no_copy
@@ -316,6 +316,8 @@ def nonzero(x: Any) -> Any:
 
 
 def _check_range(indices: Any, n: int, axis: int, op: str) -> None:
+    if traced(indices):
+        return
     host = memory.read(indices)
     if host.size and not (-n <= host.min() and host.max() < n):
         wrong = host.min() if host.min() < -n else host.max()

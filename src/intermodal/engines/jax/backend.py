@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from intermodal import config, dtypes
-from intermodal.backend import Backend, DTypeUsage, HostMemory, Native
+from intermodal.backend import Backend, DTypeUsage, HostMemory, Native, Program
 from intermodal.backend.memory import MemoryInfo, host_memory
 from intermodal.devices import Device
 from intermodal.dtypes import DType
@@ -157,6 +157,9 @@ class JaxBackend(Backend):
                     reason=error.reason,
                 ) from error.__cause__
             raise
+
+    def compile(self, program: Program) -> Callable[..., Sequence[Any]]:
+        return cast("Callable[..., Sequence[Any]]", jax.jit(program.function(), donate_argnums=tuple(program.donated)))
 
     def sync(self, device: Device) -> None:
         there = memory.devices()[device]

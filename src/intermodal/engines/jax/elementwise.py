@@ -12,7 +12,7 @@ import numpy as np
 
 from intermodal.engines.jax import memory
 from intermodal.engines.jax.logarithms import CAREFUL
-from intermodal.engines.jax.natives import NATIVES, compiled, native, quotient, wide
+from intermodal.engines.jax.natives import NATIVES, compiled, native, quotient, traced, wide
 from intermodal.errors import ExecutionError
 
 __all__: list[str] = []
@@ -223,7 +223,7 @@ _power: Final = jax.jit(wide(_complete_power))
 def pow_(x1: Any, x2: Any) -> Any:
     signed = (isinstance(x2, int) and _is_integer(x1)) or (hasattr(x2, "dtype") and x2.dtype.kind == "i")
     computes = 0 not in np.broadcast_shapes(np.shape(x1), np.shape(x2))
-    if signed and computes and np.min(x2 if isinstance(x2, int) else memory.read(x2), initial=0) < 0:
+    if signed and computes and not traced(x2) and np.min(x2 if isinstance(x2, int) else memory.read(x2), initial=0) < 0:
         raise ExecutionError(
             "pow: an integer to a negative power is no integer. Cast the base to a float first, with im.astype(x, im.float64)."
         )

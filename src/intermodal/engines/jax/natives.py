@@ -19,7 +19,19 @@ from intermodal.backend import Native
 from intermodal.ops.rules import integer_range
 from intermodal.ops.table import TABLE, Role
 
-__all__ = ["NARROW", "NATIVES", "compiled", "has_x64", "in_range", "index_dtype", "native", "quotient", "static", "wide"]
+__all__ = [
+    "NARROW",
+    "NATIVES",
+    "compiled",
+    "has_x64",
+    "in_range",
+    "index_dtype",
+    "native",
+    "quotient",
+    "static",
+    "traced",
+    "wide",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 NATIVES: Final[dict[str, Native]] = {}
@@ -85,6 +97,11 @@ def in_range(function: Native, dtype: dtypes.DType) -> Native:
 def index_dtype() -> Any:
     """The widest integer that JAX has in this process."""
     return jnp.int64 if has_x64() else jnp.int32
+
+
+def traced(x: Any) -> bool:
+    """Whether a compiler looks on: then there is no value to read."""
+    return isinstance(x, jax.core.Tracer)
 
 
 def has_x64() -> bool:

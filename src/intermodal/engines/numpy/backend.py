@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gc
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Final, cast
 
 import numpy as np
 
 from intermodal import dtypes
-from intermodal.backend import Backend, DTypeUsage, HostMemory, Native
+from intermodal.backend import Backend, DTypeUsage, HostMemory, Native, Program
 from intermodal.backend.memory import MemoryInfo, host_memory
 from intermodal.devices import Device
 from intermodal.dtypes import DType
@@ -83,6 +83,9 @@ class NumpyBackend(Backend):
         arrays = [np.asarray(a) if isinstance(a, np.generic) else a for a in arrays]
         return super().execute(row, arrays, attrs, outputs, native)
 
+    def compile(self, program: Program) -> Callable[..., Sequence[Any]]:
+        return program.function(_takes_arrays, _is_ufunc)
+
     def shape(self, array: np.ndarray[Any, Any]) -> tuple[int, ...]:
         return cast("tuple[int, ...]", array.shape)
 
@@ -117,3 +120,12 @@ class NumpyBackend(Backend):
 
     def memory_info(self, device: Device) -> MemoryInfo | None:
         return host_memory()
+
+
+def _takes_arrays(step: Any) -> bool:
+    """Whether no tensor of an op is 0-d: see `NumpyBackend.execute`."""
+    return all(t.shape for t in (*step.operation.tensors(), *step.operation.outputs))
+
+
+def _is_ufunc(step: Any) -> bool:
+    return isinstance(step.native, np.ufunc) and _takes_arrays(step)

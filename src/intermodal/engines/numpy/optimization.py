@@ -18,13 +18,14 @@ def adam_step(
     gradient: Any,
     mean: Any,
     mean_square: Any,
-    step: int,
-    rate: float,
+    step: Any,
+    rate: Any,
     first: float,
     second: float,
     eps: float,
     decay: float,
 ) -> Any:
+    step, rate = int(step), float(rate)  # either may be a 0-d array
     part = np.subtract(gradient, mean, out=...)
     part *= 1.0 - first
     mean = np.add(mean, part, out=...)

@@ -11,7 +11,7 @@ from intermodal import dtypes
 from intermodal.devices import Device
 from intermodal.dtypes import DType
 from intermodal.engines.torch.fourbits import from_four_bits, to_four_bits
-from intermodal.engines.torch.natives import INEXACT, TORCH, as_operand, native, on
+from intermodal.engines.torch.natives import INEXACT, TORCH, as_operand, native, on, traced
 from intermodal.errors import IndexRangeError
 from intermodal.ops.manipulation import check_no_copy
 from intermodal.ops.reduction import reduced
@@ -79,8 +79,12 @@ def _saturating(x: Any, dtype: DType) -> Any:
 @native
 def reshape(x: Any, shape: tuple[int, ...], copy: bool | None) -> Any:
     result = x.reshape(shape)
+    if copy is None:
+        return result
+    if traced(x):
+        return result.clone() if copy else x.view(shape)
     shared = result.data_ptr() == x.data_ptr()
-    check_no_copy(copy, copy is not False or shared or x.numel() == 0, "reshape")
+    check_no_copy(copy, copy or shared or x.numel() == 0, "reshape")
     return result.clone() if copy and shared else result
 
 
@@ -266,8 +270,10 @@ def searchsorted(x1: Any, x2: Any, sorter: Any, side: str) -> Any:
     if not x1.dtype.is_floating_point:
         return torch.searchsorted(x1.contiguous(), wanted.contiguous(), right=side == "right")
     # NaN comes last, and two NaN are equals here; PyTorch's search sees neither.
-    numbers = x1.shape[0] - int(x1.isnan().sum())
-    found = torch.searchsorted(x1[:numbers].contiguous(), wanted.contiguous(), right=side == "right")
+    holes = x1.isnan()
+    numbers = x1.shape[0] - holes.sum()
+    filled = torch.where(holes, math.inf, x1).contiguous()
+    found = torch.minimum(torch.searchsorted(filled, wanted.contiguous(), right=side == "right"), numbers)
     return torch.where(wanted.isnan(), x1.shape[0] if side == "right" else numbers, found)
 
 
@@ -291,6 +297,8 @@ def _as_bits(x: Any) -> Any:
 def _counted(indices: Any, n: int, axis: int, op: str) -> Any:
     """Indices counted from the front; one outside raises here, for a GPU would not raise but fail from then on."""
     places = from_four_bits(indices).to(torch.int64)
+    if traced(places):
+        return torch.where(places < 0, places + n, places)
     if places.numel():
         low, high = (int(v) for v in torch.aminmax(places))
         if low < -n or high >= n or (low < 0 and indices.dtype is torch.uint64):

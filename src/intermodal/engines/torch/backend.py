@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Final
 
@@ -10,10 +10,11 @@ import numpy as np
 import torch
 
 from intermodal import dtypes
-from intermodal.backend import Backend, DTypeUsage, HostMemory, Native
+from intermodal.backend import Backend, DTypeUsage, HostMemory, Native, Program
 from intermodal.backend.memory import MemoryInfo, host_memory
 from intermodal.devices import Device
 from intermodal.dtypes import DType
+from intermodal.engines.torch import compiling
 from intermodal.engines.torch.elementwise import COMPLEX
 from intermodal.engines.torch.fourbits import FOUR_BITS, four_bits
 from intermodal.engines.torch.natives import NATIVES, ONLY, TORCH, as_operand, checked, on, through
@@ -186,6 +187,9 @@ class TorchBackend(Backend):
                     reason=error.reason,
                 ) from error.__cause__
             raise
+
+    def compile(self, program: Program) -> Callable[..., Sequence[Any]]:
+        return compiling.compiled(program)
 
     def sync(self, device: Device) -> None:
         try:

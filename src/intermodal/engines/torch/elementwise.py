@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 
 from intermodal import dtypes
-from intermodal.engines.torch.natives import FLOATS, INEXACT, NATIVES, ONLY, TORCH, as_operand, lifting, native
+from intermodal.engines.torch.natives import FLOATS, INEXACT, NATIVES, ONLY, TORCH, as_operand, lifting, native, traced
 from intermodal.engines.torch.unsigned import UNSIGNED
 from intermodal.errors import ExecutionError
 
@@ -208,7 +208,7 @@ def remainder(x1: Any, x2: Any) -> Any:
 
 def _nearer(x1: Any, x2: Any) -> Any:
     """The dividend without large multiples of the divisor: where the quotient overflows, PyTorch's remainder is NaN."""
-    if not torch.isinf(torch.divide(x1, x2)).any():
+    if not traced(x1) and not torch.isinf(torch.divide(x1, x2)).any():
         return x1
     step = 2.0**512 if x1.dtype is torch.float64 else 2.0**64  # a power of 2 is exact; an infinite divisor leaves the dividend
     once = x2 * step
@@ -231,7 +231,7 @@ def pow_(x1: Any, x2: Any) -> Any:
 
 
 def _check_exponent(x2: Any) -> None:
-    if bool((x2 < 0).any()) if isinstance(x2, torch.Tensor) else x2 < 0:
+    if (not traced(x2) and bool((x2 < 0).any())) if isinstance(x2, torch.Tensor) else x2 < 0:
         raise ExecutionError("pow: an integer to a negative integer power is no integer. Cast the base to a float first.")
 
 

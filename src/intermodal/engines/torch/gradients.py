@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from intermodal import dtypes
 from intermodal.engines.torch.arrays import take_along_axis
-from intermodal.engines.torch.natives import FLOATS, native
+from intermodal.engines.torch.natives import FLOATS, native, traced
 from intermodal.engines.torch.nn import RowSizes, attention, attention_shares, sliding_window, softmax
 from intermodal.ops.windows import Geometry
 
@@ -102,7 +102,8 @@ def attention_grad(
     if softcap is None and queries * keys >= _LONG:
         found = _attention_by_autograd((query, key, value), gradient, mask, scale, is_causal, causal_alignment)
         # A query that sees no key may come back as NaN; without a mask each sees one.
-        if (mask is None and not (is_causal and behind < 0)) or not any(bool(a.isnan().any()) for a in found):
+        blind = mask is not None or (is_causal and behind < 0)
+        if not blind or not (traced(query) or any(bool(a.isnan().any()) for a in found)):
             return found
     if is_causal:
         seen = torch.ones((queries, keys), dtype=torch.bool, device=query.device).tril(behind)

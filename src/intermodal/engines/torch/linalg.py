@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import torch
 
-from intermodal.engines.torch.natives import NATIVES, WIDE, native
+from intermodal.engines.torch.natives import NATIVES, WIDE, native, traced
 from intermodal.errors import ExecutionError
 from intermodal.ops.factorization import NOT_POSITIVE, SINGULAR
 
@@ -65,7 +65,7 @@ def solve(x1: Any, x2: Any) -> Any:
 @native
 @explained(SINGULAR)
 def solve_triangular(x1: Any, x2: Any, upper: bool) -> Any:
-    if bool((torch.diagonal(x1, 0, -2, -1) == 0).any()):  # PyTorch would answer with infinities
+    if not traced(x1) and bool((torch.diagonal(x1, 0, -2, -1) == 0).any()):  # PyTorch would answer with infinities
         raise ExecutionError(f"solve_triangular: {SINGULAR}")
     return _with_columns(lambda a, b: torch.linalg.solve_triangular(a, b, upper=upper), x1, x2)
 

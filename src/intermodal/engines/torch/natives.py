@@ -13,7 +13,21 @@ from intermodal.backend import Native
 from intermodal.devices import Device
 from intermodal.dtypes import DType
 
-__all__ = ["FLOATS", "INEXACT", "NATIVES", "ONLY", "TORCH", "WIDE", "as_operand", "checked", "lifting", "native", "on", "through"]
+__all__ = [
+    "FLOATS",
+    "INEXACT",
+    "NATIVES",
+    "ONLY",
+    "TORCH",
+    "WIDE",
+    "as_operand",
+    "checked",
+    "lifting",
+    "native",
+    "on",
+    "through",
+    "traced",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -43,6 +57,11 @@ def native(function: F | None = None, *, only: frozenset[DType] | None = None) -
         return function
 
     return collect if function is None else collect(function)
+
+
+def traced(x: Any) -> bool:
+    """Whether a compiler looks on: then there is no value to read, and a native takes the way that is right for all."""
+    return type(x) is not torch.Tensor
 
 
 def on(device: Device) -> str:

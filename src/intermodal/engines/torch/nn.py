@@ -9,7 +9,7 @@ from weakref import ref
 import torch
 from torch.nn import functional
 
-from intermodal.engines.torch.natives import FLOATS, NATIVES, ONLY, native
+from intermodal.engines.torch.natives import FLOATS, NATIVES, ONLY, native, traced
 from intermodal.ops.windows import places, reach
 
 __all__: list[str] = []
@@ -64,7 +64,7 @@ def log_softmax(x: Any, axis: int) -> Any:
 
 def _without_dead(result: Any, x: Any, axis: int, value: float) -> Any:
     """A line of nothing but -inf, for which PyTorch has NaN, gets a value. On the host one look at its first element saves the work."""
-    if x.numel() == 0 or (x.is_cpu and not bool(result.select(axis, 0).isnan().any())):
+    if x.numel() == 0 or (x.is_cpu and not traced(x) and not bool(result.select(axis, 0).isnan().any())):
         return result
     return torch.where(torch.amax(x, axis, keepdim=True) == -math.inf, value, result)
 
@@ -175,7 +175,7 @@ def attention(
     if is_causal:
         seen = torch.ones((queries, keys), dtype=torch.bool, device=query.device).tril(behind)
         mask = seen if mask is None else mask & seen
-    if softcap is not None:
+    if softcap is not None or (mask is not None and traced(query)):
         return _attention_in_steps(query, key, value, mask, bias, scale, softcap)
     added = mask if bias is None else bias if mask is None else torch.where(mask, bias, -math.inf)
     batch = torch.broadcast_shapes(query.shape[:-3], key.shape[:-3], value.shape[:-3])

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from intermodal.engines.torch.natives import FLOATS, native
+from intermodal.engines.torch.natives import FLOATS, native, traced
 
 __all__: list[str] = []
 
@@ -32,7 +32,9 @@ def statistics(x: Any, axis: tuple[int, ...], centred: bool, eps: float) -> Stat
         return Statistics(wide, torch.zeros_like(square), torch.rsqrt(square.add_(eps)))
     mean = wide.mean(axis, keepdim=True)
     var = square - mean * mean
-    if x.is_cpu and bool((mean * mean <= var).all()):  # then the difference loses one bit at most, and nobody has to wait for it
+    if (
+        x.is_cpu and not traced(x) and bool((mean * mean <= var).all())
+    ):  # then the difference loses one bit at most, and nobody has to wait for it
         return Statistics(wide, mean, torch.rsqrt(var.add_(eps)))
     values = wide - mean
     values -= values.mean(axis, keepdim=True)  # a large mean is rounded by as much as the numbers are
@@ -82,7 +84,7 @@ def instance_norm(x: Any, weight: Any, bias: Any, eps: float) -> Any:
 
 def _may_ask(x: Any) -> bool:
     """Whether a kernel's result can be looked at without waiting for it, to see whether the mean was large."""
-    return bool(x.is_cpu and x.itemsize >= 4 and x.numel())
+    return bool(x.is_cpu and not traced(x) and x.itemsize >= 4 and x.numel())
 
 
 def _dense(x: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from torch.nn import functional
 
-from intermodal.engines.torch.natives import FLOATS, NATIVES, ONLY, WIDE
+from intermodal.engines.torch.natives import FLOATS, NATIVES, ONLY, WIDE, traced
 from intermodal.ops.pooling import pool_geometry
 from intermodal.ops.table import Shape
 from intermodal.ops.windows import Geometry, Pairs
@@ -45,7 +45,7 @@ def _max_pool_with_indices(x: Any, kernel_size: Shape, stride: Shape, padding: P
     attrs = (kernel_size, stride, padding, dilation, ceil_mode)
     values, indices = _indexed(x, *attrs)
     holes = values.isnan()
-    if bool(holes.any()):  # of several NaN PyTorch finds the last
+    if traced(x) or bool(holes.any()):  # of several NaN PyTorch finds the last
         indices = torch.where(holes, _indexed(x.isnan().to(x.dtype), *attrs)[1], indices)
     return values, indices
 
