@@ -63,7 +63,7 @@ def _walk(
             slots[index] = gradient if before is None else before + gradient
         if node is not None and frees:
             node.free()
-        node = None
+        node, pulled = None, ()  # nothing here holds a gradient that has been handed on
         while node is None:
             if not heap:
                 return found
