@@ -26,7 +26,7 @@ from intermodal.ops.table import Op, Spec
 
 __all__ = ["OnnxBackend"]
 
-for _family in ("analysis", "arrays", "elementwise", "reduction", "searching"):
+for _family in ("analysis", "arrays", "elementwise", "nn", "reduction", "searching"):
     import_module(f"intermodal.engines.onnx.{_family}")  # which collects its lowerings
 
 HostArray = np.ndarray[Any, Any]
@@ -133,10 +133,11 @@ class OnnxBackend(Backend):
             return super().execute(row, arrays, attrs, outputs, native)
         except ExecutionError as error:
             if "axis" in attrs and any(words in error.reason for words in _OUTSIDE):
-                axis = attrs["axis"]
-                n = arrays[0].sizes[axis]
+                axis = cast("int", attrs["axis"])
+                n, given = arrays[0].sizes[axis], self.to_host(arrays[1])
+                wrong = given.min() if given.min() < -n else given.max()
                 raise IndexRangeError(
-                    f"{row.name}: an index is out of range for axis {axis} of size {n}. It must lie in [-{n}, {n - 1}]."
+                    f"{row.name}: index {wrong} is out of range for axis {axis} of size {n}. It must lie in [-{n}, {n - 1}]."
                 ) from error.__cause__
             if "Failed to allocate memory" in error.reason or "bad_alloc" in error.reason:
                 raise OutOfMemoryError(

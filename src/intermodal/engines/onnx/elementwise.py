@@ -9,7 +9,7 @@ from intermodal.engines.onnx.builder import Builder, Value
 from intermodal.engines.onnx.lowering import LOWERINGS, lowering
 from intermodal.ops.rules import integer_range
 
-__all__ = ["select"]
+__all__ = ["computed", "select"]
 
 _SAME: Final = {
     "add": "Add",
@@ -116,7 +116,7 @@ def floor_divide(g: Builder, x1: Value, x2: Value) -> Value:
 
 def _floor_divide_floats(g: Builder, x1: Value, x2: Value) -> Value:
     dtype = x1.dtype
-    x1, x2 = (_computed(g, x) for x in (x1, x2))
+    x1, x2 = (computed(g, x) for x in (x1, x2))
     plain = g.op("Div", x1, x2)
     rest = g.op("Mod", x1, x2, fmod=1)
     exact = g.op("Div", g.op("Sub", x1, rest), x2)  # a whole number, but for rounding
@@ -134,7 +134,7 @@ def remainder(g: Builder, x1: Value, x2: Value) -> Value:
     dtype = x1.dtype
     if dtype.is_integer:
         return select(g, g.op("Equal", x2, _number(g, x2, 0)), _number(g, x1, 0), g.op("Mod", x1, _divisor(g, x2)))
-    x1, x2 = (_computed(g, x) for x in (x1, x2))
+    x1, x2 = (computed(g, x) for x in (x1, x2))
     rest = g.op("Mod", x1, x2, fmod=1)
     zero = _number(g, x1, 0.0)
     signed = select(g, g.op("Less", x2, zero), _number(g, x1, -0.0), zero)
@@ -142,7 +142,7 @@ def remainder(g: Builder, x1: Value, x2: Value) -> Value:
     return g.cast(rest, dtype)
 
 
-def _computed(g: Builder, x: Value) -> Value:
+def computed(g: Builder, x: Value) -> Value:
     """A float in a dtype that has kernels, so that several operators round once."""
     return g.cast(x, dtypes.float32) if x.dtype.bits == 16 else x
 
@@ -264,8 +264,8 @@ def round_(g: Builder, x: Value, decimals: int) -> Value:
         return x if decimals >= 0 else _to_unit(g, x, 10**-decimals)
     if decimals == 0:
         return g.op("Round", x)
-    unit = _number(g, _computed(g, x), 10.0 ** abs(decimals))
-    wide = _computed(g, x)
+    unit = _number(g, computed(g, x), 10.0 ** abs(decimals))
+    wide = computed(g, x)
     there, back = ("Mul", "Div") if decimals > 0 else ("Div", "Mul")
     return g.cast(g.op(back, g.op("Round", g.op(there, wide, unit)), unit), x.dtype)
 

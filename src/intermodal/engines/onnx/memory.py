@@ -48,7 +48,7 @@ def enter(data: HostArray, device: Device = CPU) -> OnnxArray:
     if dtype in FOUR_BITS:
         raw = packed(data)  # ONNX Runtime looks at the shape alone, and two numbers share a byte
         return OnnxArray(_c.ortvalue_from_numpy_with_onnx_type(raw, ONNX[dtype]), device, dtype, data.shape, raw)
-    if data.dtype.isbuiltin == 1:
+    if dtype.numpy.isbuiltin == 1:  # not the data's own, which is another object after pickling
         return OnnxArray(_c.ortvalue_from_numpy(data, _HOST), device, dtype, data.shape, data)
     raw = data.view(np.uint16 if dtype.bits == 16 else np.uint8)
     return OnnxArray(_c.ortvalue_from_numpy_with_onnx_type(raw, ONNX[dtype]), device, dtype, data.shape, data)
@@ -94,7 +94,7 @@ def unpacked(raw: HostArray, shape: tuple[int, ...], dtype: DType) -> HostArray:
 def send(data: HostArray, device: Device) -> OnnxArray:
     """A copy of host data in the memory of another device."""
     dtype = dtypes.as_dtype(data.dtype)
-    if data.dtype.isbuiltin != 1:
+    if dtype.numpy.isbuiltin != 1:
         raise ExchangeError(f"asarray: ONNX Runtime copies no {dtype} to {device}. Send float32 or integers, and cast there.")
     plain = np.ascontiguousarray(data.astype(data.dtype.newbyteorder("="), copy=False))
     where = ort.OrtDevice.make(provider_of(device).memory, device.index)._get_c_device()

@@ -80,7 +80,8 @@ class Session:
             self._session.run_with_iobinding(binding, None)
             binding.synchronize_outputs()
             found = binding.get_outputs()
-        return [wrap(value, self.device) for value in found]
+        # By place: to walk ONNX Runtime's own vector takes 70 µs, however short it is.
+        return [wrap(found[i], self.device) for i in range(len(self.outputs))]
 
 
 class Cache:
