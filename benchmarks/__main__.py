@@ -1,11 +1,11 @@
-"""The command line: ``python -m benchmarks overhead``, ``imports``, ``threads`` and ``derivatives``."""
+"""The command line: ``python -m benchmarks overhead``, ``imports``, ``threads``, ``derivatives`` and ``compile``."""
 
 from __future__ import annotations
 
 import argparse
 import json
 
-from benchmarks import derivatives, reports, threads
+from benchmarks import compiled, derivatives, reports, threads
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -26,7 +26,11 @@ def main(arguments: list[str] | None = None) -> None:
     pools.add_argument("--repeat", type=_count, default=5, help="interpreters started for each figure (5)")
     training = commands.add_parser("derivatives", help="a training step beside PyTorch, the cost of recording, small gradients")
     training.add_argument("--repeat", type=_count, default=11, help="rounds for each figure (11)")
-    for command in (overhead, imports, pools, training):
+    programs = commands.add_parser("compile", help="compiled programs beside the bare compilers, and a compiled training step")
+    programs.add_argument("--engine", choices=compiled.ENGINES, action="append", help="an engine; all that are installed")
+    programs.add_argument("--repeat", type=_count, default=21, help="rounds for each figure (21)")
+    programs.add_argument("--no-step", action="store_true", help="leave the training step out, which takes minutes to compile")
+    for command in (overhead, imports, pools, training, programs):
         command.add_argument("--json", action="store_true", help="print JSON, which has every figure with its spread")
     options = parser.parse_args(arguments)
 
@@ -39,6 +43,9 @@ def main(arguments: list[str] | None = None) -> None:
     elif options.command == "derivatives":
         report = derivatives.derivatives(options.repeat)
         text = derivatives.show(report)
+    elif options.command == "compile":
+        report = compiled.compiled(options.engine or list(compiled.ENGINES), options.repeat, step=not options.no_step)
+        text = compiled.show(report)
     else:
         report = reports.imports(options.repeat)
         text = reports.show_imports(report)

@@ -22,7 +22,7 @@ import intermodal as im
 from benchmarks.measure import Loop, Summary, alternate, compare, environment, quiet, summarise, table
 from intermodal.autodiff import trees
 
-__all__ = ["derivatives", "show"]
+__all__ = ["Transformer", "derivatives", "loss_of", "plain_step", "setup", "show"]
 
 Report = dict[str, Any]
 LAYERS, WIDTH, HEADS, LENGTH, BATCH, WORDS = 4, 256, 4, 128, 16, 1000
@@ -94,7 +94,8 @@ def _ours(start: Transformer, indices: np.ndarray[Any, Any], device: str) -> Cal
     return step
 
 
-def _theirs(start: Transformer, indices: np.ndarray[Any, Any]) -> Callable[[], float]:
+def plain_step(start: Transformer, indices: np.ndarray[Any, Any], compiled: bool = False) -> Callable[[], float]:
+    """A step of the same network written for PyTorch, as it stands or for its compiler."""
     torch: Any = importlib.import_module("torch")
     functional = torch.nn.functional
     model: Any = trees.map_leaves(lambda x: torch.nn.Parameter(torch.tensor(x.numpy())), start)
@@ -117,11 +118,16 @@ def _theirs(start: Transformer, indices: np.ndarray[Any, Any]) -> Callable[[], f
             h = h + functional.linear(up, block.down.weight, block.down.bias)
         return functional.linear(norm(model.norm, h), model.out.weight, model.out.bias)
 
+    def loss_of() -> Any:
+        return functional.cross_entropy(forward(x).reshape(-1, WORDS), y.reshape(-1))
+
+    compute, advance = (torch.compile(f) for f in (loss_of, optimizer.step)) if compiled else (loss_of, optimizer.step)
+
     def step() -> float:
         optimizer.zero_grad()
-        loss = functional.cross_entropy(forward(x).reshape(-1, WORDS), y.reshape(-1))
+        loss = compute()
         loss.backward()
-        optimizer.step()
+        advance()
         return float(loss)
 
     return step
@@ -135,7 +141,8 @@ def _parameters(tree: Any, kind: type) -> Iterator[Any]:
             yield from _parameters(part, kind)
 
 
-def _setup() -> tuple[Transformer, np.ndarray[Any, Any]]:
+def setup() -> tuple[Transformer, np.ndarray[Any, Any]]:
+    """A network with the same weights each time, on NumPy, and the words it is shown."""
     im.random.seed(0, device="numpy:cpu")
     with im.config.scope(device="numpy:cpu"):
         return Transformer(), np.random.default_rng(0).integers(0, WORDS, (BATCH, LENGTH + 1))
@@ -158,8 +165,8 @@ def derivatives(rounds: int) -> Report:
 
 
 def _step(rounds: int) -> Report:
-    start, indices = _setup()
-    theirs, ours = _theirs(start, indices), _ours(start, indices, "torch:cpu")
+    start, indices = setup()
+    theirs, ours = plain_step(start, indices), _ours(start, indices, "torch:cpu")
     first = [(theirs(), ours()) for _ in range(2)]
     for a, b in first:
         if abs(a - b) > 1e-3:
@@ -191,8 +198,8 @@ def _memory() -> dict[str, float]:
 
 def peak_of(side: str) -> float:
     """In a fresh process, after one step: how far the next ones go above what is held between steps, in MiB (Linux alone)."""
-    start, indices = _setup()
-    step = _theirs(start, indices) if side == "torch" else _ours(start, indices, "torch:cpu")
+    start, indices = setup()
+    step = plain_step(start, indices) if side == "torch" else _ours(start, indices, "torch:cpu")
     step()
     gc.collect()
     before = _resident("VmRSS")

@@ -16,12 +16,13 @@ Every setting is read at the moment it is needed, so a changed environment varia
 
 from __future__ import annotations
 
+import builtins
 import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from intermodal import dtypes
 from intermodal.devices import Device, as_device
@@ -34,6 +35,7 @@ T = TypeVar("T")
 
 class _Here(threading.local):
     reads = 0
+    noted: builtins.set[Setting[Any]] | None = None
 
 
 _here: Final = _Here()
@@ -42,6 +44,19 @@ _here: Final = _Here()
 def reads() -> int:
     """How often this thread has read a setting: who keeps an answer can tell whether it depended on one."""
     return _here.reads
+
+
+@contextmanager
+def noting(noted: builtins.set[Setting[Any]]) -> Iterator[None]:
+    """Note which settings this thread reads inside the block: who keeps what was made there can tell on what it depends."""
+    before = _here.noted
+    _here.noted = noted
+    try:
+        yield
+    finally:
+        _here.noted = before
+        if before is not None:
+            before |= noted
 
 
 class Setting(Generic[T]):
@@ -55,6 +70,8 @@ class Setting(Generic[T]):
 
     def get(self) -> T:
         _here.reads += 1
+        if _here.noted is not None:
+            _here.noted.add(self)
         value = self.scoped.get()
         if value is None:
             value = self.process

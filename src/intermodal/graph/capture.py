@@ -26,10 +26,10 @@ from intermodal.ops.table import Op, Spec
 from intermodal.places import made, traced
 from intermodal.tensor import Place, Tensor
 
-__all__ = ["Symbol", "Trace", "is_tracing", "tracing"]
+__all__ = ["Symbol", "Trace", "current", "tracing"]
 
 _SCALARS: Final = (bool, int, float, complex)
-_current: Final[ContextVar[Trace | None]] = ContextVar("intermodal_trace", default=None)
+current: Final[ContextVar[Trace | None]] = ContextVar("intermodal_trace", default=None)
 
 
 class Symbol:
@@ -189,7 +189,7 @@ def _never_called(*_: object, **__: object) -> NoReturn:
 
 
 def _active() -> Trace:
-    trace = _current.get()
+    trace = current.get()
     if trace is None:
         raise CaptureError(
             f"a tensor of a trace is used after the trace has ended. Return it from the traced function instead of keeping it.{_where()}"
@@ -197,20 +197,15 @@ def _active() -> Trace:
     return trace
 
 
-def is_tracing() -> bool:
-    """Whether a trace is under way here."""
-    return _current.get() is not None
-
-
 @contextmanager
 def tracing(trace: Trace) -> Iterator[None]:
     """Take down, inside the block, every op on the trace's tensors and every new tensor on its device."""
-    token = _current.set(trace)
+    token = current.set(trace)
     try:
         with traced(trace):
             yield
     finally:
-        _current.reset(token)
+        current.reset(token)
 
 
 # --- places ----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from intermodal.autodiff import trees
 from intermodal.backend import Array, backend_of
 from intermodal.devices import Device
 from intermodal.errors import ArgumentError, CaptureError, DeviceMismatchError, ExecutionError, IntermodalError, UnsupportedError
-from intermodal.graph.capture import is_tracing
+from intermodal.graph.capture import current
 from intermodal.graph.donation import give_up
 from intermodal.graph.graph import Graph, bound_sizes, run_operation
 from intermodal.graph.ir import OperationIr
@@ -31,6 +31,7 @@ __all__ = ["Compiled", "Entry", "compile"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 Fallback = Literal["raise", "eager"]
+_trace, _low_dtype = current.get, dispatch.low_dtype.get
 _log: Final = logging.getLogger(__name__)
 _clock: Final = itertools.count()
 
@@ -45,6 +46,7 @@ class Entry:
         graph: what was captured.
         capture_seconds: how long capturing and cleaning took.
         compile_seconds: how long the engine took, its first run included.
+        function: the engine's compiled function, of its own arrays: constants first, then those of the arguments.
         calls: how often it has run.
     """
 
@@ -54,6 +56,7 @@ class Entry:
     capture_seconds: float
     compile_seconds: float
     run: Callable[[list[Array]], Any]
+    function: Callable[..., Sequence[Array]] | None = None
     calls: int = 0
     used: int = 0
 
@@ -115,7 +118,8 @@ class Compiled:
         update_wrapper(self, function)
         self.function, self.specs, self.donate, self.fallback = function, specs, frozenset(donate), fallback
         self._entries: dict[tuple[object, ...], Entry] = {}
-        self._general: Graph | None = None
+        self._settings: tuple[config.Setting[Any], ...] = ()  # those that captures have read, so that the graphs depend on them
+        self._general: dict[tuple[object, ...], Graph] = {}  # with named sizes, by device and surroundings
         self._lock = RLock()
 
     def __repr__(self) -> str:
@@ -129,51 +133,65 @@ class Compiled:
     def clear(self) -> None:
         """Give up all that is kept."""
         self._entries.clear()
-        self._general = None
+        self._general.clear()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if is_tracing():  # it is part of a larger program
+        if _trace() is not None:  # it is part of a larger program
             return self.function(*args, **kwargs)
-        key: list[object] = [config.default_float.get(), config.promotion.get(), config.device.get(), dispatch.low_dtype.get()]
+        key: list[object] = [self._surroundings()]
         arrays: list[Array] = []
-        for arg in args:
-            _read(arg, key, arrays)
-        if kwargs:
-            _read(kwargs, key, arrays)
+        for arg in (*args, kwargs) if kwargs else args:
+            if type(arg) is Tensor and arg._share is None:  # what `_read` does with most arguments
+                array, place = arg._raw, arg._spot
+                arrays.append(array)
+                key.append(place)
+                key.append(place.backend.shape(array))
+            else:
+                _read(arg, key, arrays)
         try:
             entry = self._entries.get(tuple(key))
         except TypeError:
             raise ArgumentError(
                 "compile: an argument that is no tensor must be hashable, for it is part of the program. Give arrays as tensors."
             ) from None
-        answer = self._first(tuple(key), args, kwargs, arrays) if entry is None else _again(entry, args, kwargs, arrays)
-        for i in self.donate:
-            for tensor in trees.leaves(args[i]):
-                give_up(tensor)
+        if entry is None:
+            answer = self._first(key[1:], args, kwargs, arrays)
+        else:
+            entry.calls += 1
+            entry.used = next(_clock)
+            answer = entry.run(arrays) if entry.graph is not None else self.function(*args, **kwargs)
+        if self.donate:
+            for i in self.donate:
+                for tensor in trees.leaves(args[i]):
+                    give_up(tensor)
         return answer
 
-    def _first(self, key: tuple[object, ...], args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Array]) -> Any:
+    def _surroundings(self) -> object:
+        """What a captured program depends on besides its arguments."""
+        return (_low_dtype(), *[setting.get() for setting in self._settings]) if self._settings else _low_dtype()
+
+    def _first(self, given: Sequence[object], args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Array]) -> Any:
         """Capture, compile and run. An engine may compile at its first run, so that an error there is one of compiling."""
         with self._lock:
-            found = self._entries.get(key)
+            found = self._entries.get((self._surroundings(), *given))
             if found is not None:  # another thread was faster
-                return _again(found, args, kwargs, arrays)
+                return found.run(arrays) if found.graph is not None else self.function(*args, **kwargs)
             tensors = trees.leaves((args, kwargs))
             try:
                 device = _device(tensors)
                 start = perf_counter()
                 graph = self._graph(args, kwargs, device)
                 begun = perf_counter()
-                run = _built(graph, tensors, device, _donated(args, self.donate))
+                function, run = _built(graph, tensors, device, _donated(args, self.donate))
                 answer = run(arrays)
-                entry = Entry(_signature(tensors), device, graph, begun - start, perf_counter() - begun, run)
+                entry = Entry(_signature(tensors), device, graph, begun - start, perf_counter() - begun, run, function)
             except (CaptureError, UnsupportedError, ExecutionError) as error:
                 if self.fallback == "raise":
                     raise
                 _log.warning("%s runs eagerly: %s", self, error)
                 answer = self.function(*args, **kwargs)
-                entry = Entry(_signature(tensors), None, None, 0.0, 0.0, lambda _: self.function)
-            self._keep(key, entry)
+                entry = Entry(_signature(tensors), None, None, 0.0, 0.0, lambda _: None)
+            self._keep((self._surroundings(), *given), entry)
         return answer
 
     def _keep(self, key: tuple[object, ...], entry: Entry) -> None:
@@ -184,24 +202,26 @@ class Compiled:
         self._entries[key] = entry
 
     def _graph(self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> Graph:
-        if self.specs is None:
-            found = captured(
-                lambda args, kwargs: self.function(*args, **kwargs), (args, kwargs), device, backend_of(device.engine)
-            )
-        else:
-            if kwargs:
-                raise ArgumentError("compile: a function with specs takes its arguments by position.")
-            if self._general is None or self._general.device is not device:
-                self._general = trace(self.function, *self.specs, device=device)
-            found = self._general
-            found.flatten(args)  # refuses what does not fit
+        read: set[config.Setting[Any]] = set()
+        with config.noting(read):
+            found = self._captured(args, kwargs, device)
+        if not read.issubset(self._settings):
+            self._settings = (*self._settings, *sorted(read.difference(self._settings), key=lambda s: s.name))
+            self._entries.clear()  # whose keys do not tell these settings
+        if self.specs is not None:
+            self._general[device, self._surroundings()] = found
         return Graph(clean(found.ir), device, found.arguments, found.answer)
 
-
-def _again(entry: Entry, args: tuple[Any, ...], kwargs: dict[str, Any], arrays: list[Array]) -> Any:
-    entry.calls += 1
-    entry.used = next(_clock)
-    return entry.run(arrays) if entry.graph is not None else entry.run(arrays)(*args, **kwargs)
+    def _captured(self, args: tuple[Any, ...], kwargs: dict[str, Any], device: Device) -> Graph:
+        if self.specs is None:
+            return captured(
+                lambda args, kwargs: self.function(*args, **kwargs), (args, kwargs), device, backend_of(device.engine)
+            )
+        if kwargs:
+            raise ArgumentError("compile: a function with specs takes its arguments by position.")
+        found = self._general.get((device, self._surroundings())) or trace(self.function, *self.specs, device=device)
+        found.flatten(args)  # refuses what does not fit
+        return found
 
 
 def _read(value: Any, key: list[object], arrays: list[Array]) -> None:
@@ -254,8 +274,10 @@ def _signature(tensors: Sequence[Tensor]) -> str:
     return ", ".join(f"{t.dtype}[{', '.join(map(str, t.shape))}]" for t in tensors[:4]) + (", …" if len(tensors) > 4 else "")
 
 
-def _built(graph: Graph, tensors: Sequence[Tensor], device: Device, donated: Sequence[int]) -> Callable[[list[Array]], Any]:
-    """The function that runs a graph on arrays of these shapes."""
+def _built(
+    graph: Graph, tensors: Sequence[Tensor], device: Device, donated: Sequence[int]
+) -> tuple[Callable[..., Sequence[Array]], Callable[[list[Array]], Any]]:
+    """The engine's function for a graph at these shapes, and the one around it that makes tensors of its answer."""
     sizes = bound_sizes(graph.ir, tensors)
     program, draws = lowered(graph.ir, device, sizes, donated)
     backend = backend_of(device.engine)
@@ -275,7 +297,7 @@ def _built(graph: Graph, tensors: Sequence[Tensor], device: Device, donated: Seq
             return Tensor(results[0], places[0])
         return graph.unflatten([Tensor(r, p) for r, p in zip(results, places, strict=True)])
 
-    return run
+    return function, run
 
 
 def _drawn(draws: Sequence[OperationIr], device: Device) -> list[Array]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import Any
 
 from intermodal import dispatch
@@ -10,8 +11,11 @@ from intermodal.autodiff import trees
 from intermodal.conversion import asarray
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.errors import ArgumentError, GraphError
+from intermodal.graph import drawing, passes
 from intermodal.graph.ir import GraphIr, OperationIr, Status, TensorIr
 from intermodal.graph.sizes import AnySize, Size
+from intermodal.graph.summary import Summary, summarise
+from intermodal.graph.text import to_text
 from intermodal.ops.table import Spec
 from intermodal.tensor import Tensor
 
@@ -39,6 +43,26 @@ class Graph:
     def __repr__(self) -> str:
         ir = self.ir
         return f"<graph of {len(ir.operations)} ops: {len(ir.inputs)} inputs, {len(ir.constants)} constants, {len(ir.outputs)} outputs>"
+
+    def __str__(self) -> str:
+        """The text form, a line for each op: see the page on the IR."""
+        return to_text(self.ir)
+
+    def clean(self) -> Graph:
+        """The same program with fewer ops: nothing dead, nothing twice, constants computed, rows of movements merged."""
+        return Graph(passes.clean(self.ir), self.device, self.arguments, self.answer)
+
+    def summary(self, sizes: Mapping[str, int] | None = None) -> Summary:
+        """What it costs: ops, FLOPs, bytes, peak memory. Named sizes have to be told, ``{"n": 64}``."""
+        return summarise(self.ir, sizes)
+
+    def to_dot(self) -> str:
+        """The graph in the language of Graphviz."""
+        return drawing.to_dot(self.ir)
+
+    def to_svg(self, path: str | PathLike[str] | None = None) -> str:
+        """The graph drawn, by the program ``dot`` of Graphviz; written to a file where a path is given."""
+        return drawing.to_svg(self.ir, path)
 
     def run(self, *arguments: Any, device: DeviceLike | None = None) -> Any:
         """Run the program op by op, on the device of its arguments, or on another.

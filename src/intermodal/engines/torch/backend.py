@@ -17,7 +17,7 @@ from intermodal.dtypes import DType
 from intermodal.engines.torch import compiling
 from intermodal.engines.torch.elementwise import COMPLEX
 from intermodal.engines.torch.fourbits import FOUR_BITS, four_bits
-from intermodal.engines.torch.natives import NATIVES, ONLY, TORCH, as_operand, checked, on, through
+from intermodal.engines.torch.natives import NATIVES, ONLY, TORCH, as_operand, checked, on, through, traced
 from intermodal.engines.torch.unsigned import UNSIGNED, unsigned
 from intermodal.errors import CopyRequiredError, DTypeError, ExchangeError, ExecutionError, OutOfMemoryError
 from intermodal.ops.rules import Elementwise
@@ -175,7 +175,8 @@ class TorchBackend(Backend):
     ) -> Sequence[Any]:
         if type(row.infer) is Elementwise:
             like = next(a for a in arrays if isinstance(a, torch.Tensor))
-            arrays = [as_operand(a, like) for a in arrays]
+            if len(arrays) > 2 or not traced(like):  # of a pair, natives take scalars, which a compiler builds in
+                arrays = [as_operand(a, like) for a in arrays]
         try:
             return super().execute(row, arrays, attrs, outputs, native)
         except OutOfMemoryError:
