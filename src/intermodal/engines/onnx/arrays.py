@@ -11,18 +11,22 @@ from ml_dtypes import finfo
 
 from intermodal import dtypes
 from intermodal.dtypes import DType
-from intermodal.engines.onnx.builder import Builder, Shape, Value
+from intermodal.engines.onnx.builder import Builder, NamedSize, Shape, Value, spelled
 from intermodal.engines.onnx.lowering import lowering
 
-__all__ = ["flat", "put", "shaped"]
+__all__ = ["flat", "put", "scalar", "shaped"]
 
 _LOW, _HIGH = np.iinfo(np.int64).min, np.iinfo(np.int64).max
 """Before the first and behind the last element, for a slice."""
 
 
-def shaped(g: Builder, x: Value, shape: Sequence[int]) -> Value:
+def shaped(g: Builder, x: Value, shape: Sequence[Any]) -> Value:
     """The elements in another shape."""
-    return g.op("Reshape", x, g.constant(np.asarray(shape, np.int64)), allowzero=1, shape=tuple(shape))
+    named = [i for i, n in enumerate(shape) if not isinstance(n, int)]
+    if len(named) == 1 and 0 not in shape:  # what one named size is follows from the others
+        sizes = g.constant(np.asarray([-1 if i in named else n for i, n in enumerate(shape)], np.int64))
+        return g.op("Reshape", x, sizes, shape=spelled(shape))
+    return g.op("Reshape", x, g.dims(shape), allowzero=1, shape=spelled(shape))
 
 
 def flat(g: Builder, x: Value) -> Value:
@@ -33,13 +37,20 @@ def flat(g: Builder, x: Value) -> Value:
     return g.op("Reshape", x, g.constant(np.asarray([-1])), shape=size)
 
 
+def scalar(g: Builder, size: NamedSize, dtype: DType) -> Value:
+    """A named size as one number without axes."""
+    return g.cast(g.op("Squeeze", g.size(size), g.constant([0]), shape=()), dtype)
+
+
 # --- creation ----------------------------------------------------------------------------------------------------
 
 
 @lowering
 def full(g: Builder, shape: tuple[int, ...], fill_value: Any, dtype: DType) -> Value:
-    value = fill_value if isinstance(fill_value, Value) else g.constant(fill_value, dtype)
-    return broadcast_to(g, value, shape)
+    if isinstance(fill_value, Value):
+        return broadcast_to(g, fill_value, shape)
+    number = isinstance(fill_value, (bool, int, float))
+    return broadcast_to(g, g.constant(fill_value, dtype) if number else scalar(g, fill_value, dtype), shape)
 
 
 @lowering
@@ -48,7 +59,10 @@ def empty(g: Builder, shape: tuple[int, ...], dtype: DType) -> Value:
 
 
 @lowering
-def arange(g: Builder, start: float, stop: float, step: float, dtype: DType) -> Value:
+def arange(g: Builder, start: Any, stop: Any, step: Any, dtype: DType) -> Value:
+    if not all(isinstance(v, (int, float)) for v in (start, stop, step)):
+        ends = [scalar(g, v, dtypes.int64) if not isinstance(v, int) else g.constant(v) for v in (start, stop, step)]
+        return g.cast(g.op("Range", *ends), dtype)
     count = max(0, math.ceil((stop - start) / step))
     places = g.op("Range", g.constant(0), g.constant(count), g.constant(1), shape=(count,))
     wide = dtypes.int64 if all(isinstance(v, int) for v in (start, stop, step)) else dtypes.float64
@@ -93,7 +107,7 @@ def permute_dims(g: Builder, x: Value, axes: tuple[int, ...]) -> Value:
 
 @lowering
 def broadcast_to(g: Builder, x: Value, shape: tuple[int, ...]) -> Value:
-    return g.op("Expand", x, g.constant(np.asarray(shape, np.int64)), shape=shape)
+    return g.op("Expand", x, g.dims(shape), shape=shape)
 
 
 @lowering
@@ -149,12 +163,12 @@ def _triangle(g: Builder, x: Value, k: int, upper: int) -> Value:
 @lowering
 def basic_index(g: Builder, x: Value, key: Sequence[Any]) -> Value:
     parts = _spelled(key, x.ndim)
-    slices = [(a, *_bounds(p)) for a, p in enumerate(p for p in parts if p is not None) if p != slice(None)]
+    slices = [(a, *_bounds(g, p)) for a, p in enumerate(p for p in parts if p is not None) if p != slice(None)]
     if slices:
-        axes, starts, stops, steps = (g.constant(np.asarray(c)) for c in zip(*slices, strict=True))
+        axes, starts, stops, steps = (g.dims(c) for c in zip(*slices, strict=True))
         x = g.op("Slice", x, starts, stops, axes, steps, shape=tuple(f"{x.name}_part{a}" for a in range(x.ndim)))
-    x = squeeze(g, x, tuple(a for a, p in enumerate(p for p in parts if p is not None) if isinstance(p, int)))
-    return expand_dims(g, x, tuple(a for a, p in enumerate(p for p in parts if not isinstance(p, int)) if p is None))
+    x = squeeze(g, x, tuple(a for a, p in enumerate(p for p in parts if p is not None) if not isinstance(p, slice)))
+    return expand_dims(g, x, tuple(a for a, p in enumerate(p for p in parts if p is None or isinstance(p, slice)) if p is None))
 
 
 def _spelled(key: Sequence[Any], ndim: int) -> list[Any]:
@@ -165,10 +179,12 @@ def _spelled(key: Sequence[Any], ndim: int) -> list[Any]:
     return [*parts[:place], *[slice(None)] * gap, *parts[place + 1 :]]
 
 
-def _bounds(part: Any) -> tuple[int, int, int]:
+def _bounds(g: Builder, part: Any) -> tuple[Any, Any, Any]:
     """Start, stop and step of a slice as ONNX has them: before the beginning is the least integer."""
     if isinstance(part, int):
         return part, part + 1 if part != -1 else _HIGH, 1
+    if not isinstance(part, slice):
+        return part, g.op("Add", g.size(part), g.constant([1])), 1
     step = 1 if part.step is None else part.step
     start = (0 if step > 0 else _HIGH) if part.start is None else part.start
     return start, (_HIGH if step > 0 else _LOW) if part.stop is None else part.stop, step

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, ClassVar, Final, cast
 
@@ -11,7 +11,7 @@ import numpy as np
 import onnxruntime as ort
 
 from intermodal import dtypes
-from intermodal.backend import Backend, DTypeUsage, HostMemory, Native
+from intermodal.backend import Backend, DTypeUsage, HostMemory, Native, Program
 from intermodal.backend.memory import MemoryInfo, host_memory
 from intermodal.devices import Device
 from intermodal.dtypes import DType
@@ -19,6 +19,7 @@ from intermodal.engines.numpy.memory import aligned_copy
 from intermodal.engines.onnx import memory
 from intermodal.engines.onnx.kernels import ONNX, OURS
 from intermodal.engines.onnx.memory import CPU, FOUR_BITS, OnnxArray
+from intermodal.engines.onnx.programs import compiled
 from intermodal.engines.onnx.providers import DEVICES, provider_of
 from intermodal.engines.onnx.running import SESSIONS, native_of
 from intermodal.errors import CopyRequiredError, DTypeError, ExchangeError, ExecutionError, IndexRangeError, OutOfMemoryError
@@ -145,6 +146,9 @@ class OnnxBackend(Backend):
                     reason=error.reason,
                 ) from error.__cause__
             raise
+
+    def compile(self, program: Program) -> Callable[..., Sequence[Any]]:
+        return compiled(program)
 
     def memory_cleanup(self, device: Device) -> None:
         SESSIONS.clear()

@@ -6,10 +6,12 @@ whose kernel lacks a dtype are put in by `Builder.op`, from the table in `kernel
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 import onnx
@@ -20,7 +22,7 @@ from intermodal.dtypes import DType
 from intermodal.engines.onnx.kernels import ONNX, Route, route
 from intermodal.errors import UnsupportedError
 
-__all__ = ["IR_VERSION", "OPSET", "Builder", "Value"]
+__all__ = ["IR_VERSION", "OPSET", "Builder", "NamedSize", "Value", "packed", "spelled"]
 
 OPSET: Final = 26
 """The newest that ONNX Runtime 1.31 supports; the first with BitCast and CumProd."""
@@ -28,6 +30,13 @@ IR_VERSION: Final = 13
 """The newest that ONNX Runtime 1.31 reads."""
 
 Shape = tuple[int | str, ...]
+
+
+class NamedSize(Protocol):
+    """A size that is not a number yet: a sum of products of named sizes, as a graph has it."""
+
+    @property
+    def terms(self) -> tuple[tuple[tuple[str, ...], Fraction], ...]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +61,13 @@ class Value:
 
 
 class Builder:
-    """A model in the making: inputs first, then operators, then `model`."""
+    """A model in the making: inputs first, then operators, then `model`. ``reserved`` are names that it must not give itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, reserved: Collection[str] = ()) -> None:
         self.inputs: list[Value] = []
+        self.weights: list[tuple[onnx.TensorProto, np.ndarray[Any, Any]]] = []
+        self._reserved = frozenset(reserved)
+        self._named: dict[str, Value] = {}
         self._nodes: list[onnx.NodeProto] = []
         self._constants: dict[tuple[object, ...], Value] = {}
         self._initializers: list[onnx.TensorProto] = []
@@ -69,6 +81,13 @@ class Builder:
         self.inputs.append(value)
         return value
 
+    def weight(self, array: np.ndarray[Any, Any], dtype: DType) -> Value:
+        """A constant whose bytes are put in later, by whoever takes `weights`: into the model, beside it, or as memory of ours."""
+        value = Value(self._fresh("w"), dtype, array.shape)
+        proto = onnx.TensorProto(name=value.name, data_type=ONNX[dtype], dims=array.shape)
+        self.weights.append((proto, array))
+        return value
+
     def constant(self, data: Any, dtype: DType | None = None) -> Value:
         """Numbers that are part of the model; integers are int64 and floats float32 unless told otherwise."""
         array = np.asarray(data)
@@ -79,7 +98,7 @@ class Builder:
         key = (dtype, array.shape, array.tobytes())
         if key not in self._constants:
             name = self._fresh("c")
-            data = _packed(array) if dtype.bits == 4 else array.tobytes()
+            data = packed(array) if dtype.bits == 4 else array.tobytes()
             self._initializers.append(helper.make_tensor(name, ONNX[dtype], array.shape, data, raw=True))
             self._constants[key] = Value(name, dtype, array.shape)
         return self._constants[key]
@@ -94,6 +113,49 @@ class Builder:
         if shape is None or any(isinstance(n, str) for n in shape):
             raise UnsupportedError(f"the ONNX value {x.name} has the shape {shape}, and this op needs its sizes as numbers.")
         return tuple(int(n) for n in shape)
+
+    # --- sizes that have names -----------------------------------------------------------------------------------
+
+    def dims(self, sizes: Iterable[int | Value | NamedSize]) -> Value:
+        """Sizes as one vector: numbers, vectors of one number, and named sizes, which are read off the inputs as the model runs."""
+        parts: list[Value] = []
+        numbers: list[int] = []
+        for n in (*sizes, None):
+            if isinstance(n, (int, np.integer)):
+                numbers.append(int(n))
+                continue
+            if numbers or (n is None and not parts):
+                parts.append(self.constant(np.asarray(numbers, np.int64)))
+                numbers = []
+            if n is not None:
+                parts.append(n if isinstance(n, Value) else self.size(n))
+        return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=0)
+
+    def size(self, size: NamedSize) -> Value:
+        """A named size as a vector of one number."""
+        divisor = math.lcm(*(factor.denominator for _, factor in size.terms))
+        total: Value | None = None
+        for names, factor in size.terms:
+            term: Value | None = None
+            for name in names:
+                term = self._axis(name) if term is None else self.op("Mul", term, self._axis(name))
+            number = self.constant([int(factor * divisor)])
+            if term is not None and factor * divisor != 1:
+                term = self.op("Mul", term, number)
+            term = number if term is None else term
+            total = term if total is None else self.op("Add", total, term)
+        assert total is not None  # a size without terms is a number
+        return total if divisor == 1 else self.op("Div", total, self.constant([divisor]))
+
+    def _axis(self, name: str) -> Value:
+        found = self._named.get(name)
+        if found is None:
+            places = ((v, v.shape.index(name)) for v in self.inputs if v.shape is not None and name in v.shape)
+            value, axis = next(places, (None, 0))
+            if value is None:
+                raise UnsupportedError(f"the size {name} is that of no input alone. Give a model an input with an axis of it.")
+            found = self._named[name] = self.op("Shape", value, start=axis, end=axis + 1, shape=(1,))
+        return found
 
     # --- operators ---------------------------------------------------------------------------------------------
 
@@ -138,6 +200,7 @@ class Builder:
         if shape is None and name in _BROADCASTING:
             shape = broadcast(*(v.shape for v in operands if v is not None))
         wanted = [dtype if dtype is not None and i == 0 else bound.get(k) or _FIXED.get(k) for i, k in enumerate(gives[:count])]
+        shape = None if shape is None else spelled(shape)
         results = []
         for d in wanted:
             if d is None:
@@ -196,7 +259,11 @@ class Builder:
                     side[:] = [new.get(name, name) for name in side]
             outer = [Value(new[v.name], v.dtype, v.shape) for v in outer]
         graph = helper.make_graph(
-            self._nodes, "intermodal", [_info(v) for v in self.inputs], [_info(v) for v in outer], self._initializers
+            self._nodes,
+            "intermodal",
+            [_info(v) for v in self.inputs],
+            [_info(v) for v in outer],
+            [*self._initializers, *(proto for proto, _ in self.weights)],
         )
         return helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="intermodal"
@@ -204,7 +271,8 @@ class Builder:
 
     def _fresh(self, prefix: str) -> str:
         self._count += 1
-        return f"{prefix}{self._count}"
+        name = f"{prefix}{self._count}"
+        return self._fresh(prefix) if name in self._reserved else name
 
 
 _ELEMENTWISE: Final = """
@@ -215,6 +283,11 @@ _ELEMENTWISE: Final = """
 """
 _BROADCASTING: Final = frozenset(_ELEMENTWISE.split())
 _HIGHEST: Final = np.uint64(1 << 63)
+
+
+def spelled(shape: Iterable[int | str | NamedSize]) -> Shape:
+    """A shape as a model states it: a number, or a name, for each size."""
+    return tuple(int(n) if isinstance(n, (int, np.integer)) else str(n) for n in shape)
 
 
 def broadcast(*shapes: Shape | None) -> Shape | None:
@@ -253,7 +326,7 @@ def _info(v: Value) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(v.name, ONNX[v.dtype], v.shape)
 
 
-def _packed(array: np.ndarray[Any, Any]) -> bytes:
+def packed(array: np.ndarray[Any, Any]) -> bytes:
     """Integers of 4 bits, two to the byte, the first one low."""
     flat = array.astype(np.int8).reshape(-1).view(np.uint8) & 0x0F
     pairs = np.concatenate([flat, np.zeros(flat.size % 2, np.uint8)]).reshape(-1, 2)

@@ -52,6 +52,7 @@ def native_of(row: Op, dtype: DType) -> Native | None:
             results = _session(row, device, operands, attrs).run(_flat(operands))
         return tuple(results) if row.multiple else results[0]
 
+    native.dtype = dtype  # type: ignore[attr-defined]  # for whoever lowers the call instead of running it
     return native
 
 

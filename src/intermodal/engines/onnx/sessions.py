@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, Final
 
@@ -53,16 +53,37 @@ def _options() -> Any:
 
 
 class Session:
-    """A model that is ready to run."""
+    """A model that is ready to run.
 
-    def __init__(self, model: onnx.ModelProto, device: Device) -> None:
+    Args:
+        model: the model.
+        device: where it runs.
+        weights: the values of the model's initializers that lie outside of it.
+        whole: whether it is a program of many ops, which ONNX Runtime may then fuse, and not a single one.
+    """
+
+    def __init__(
+        self, model: onnx.ModelProto, device: Device, weights: Mapping[str, OnnxArray] | None = None, *, whole: bool = False
+    ) -> None:
         self.provider = provider_of(device)
         own: Any = self.provider.name if self.provider.memory == "cpu" else (self.provider.name, {"device_id": device.index})
         chosen = [own] if device is CPU else [own, "CPUExecutionProvider"]  # which takes the operators that the first one lacks
         self.device = device
         self.inputs = [v.name for v in model.graph.input]
         self.outputs = [v.name for v in model.graph.output]
-        self._session = ort.InferenceSession(model.SerializeToString(), _options(), providers=chosen)._sess
+        options = _options()
+        if whole:
+            options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+            options.enable_mem_pattern = True
+        if weights:
+            options.add_external_initializers(list(weights), list(weights.values()))
+        self._weights = weights  # whose memory the session may use as it is
+        self._session = ort.InferenceSession(model.SerializeToString(), options, providers=chosen)._sess
+
+    @property
+    def bare(self) -> Any:
+        """ONNX Runtime's own function: of arrays by name, names of results and options."""
+        return self._session.run_with_ort_values
 
     def run(self, arrays: Sequence[OnnxArray]) -> list[OnnxArray]:
         """The results for these operands."""
