@@ -48,7 +48,7 @@ class _Part(NamedTuple):
 
 def _bounds(n: int, parts: int, device: Device) -> tuple[Tensor, Tensor]:
     """Where each part starts and ends."""
-    k = arange(parts, device=device)
+    k = positions(parts, device, (parts + 1) * (n + 1))
     return floor_divide(multiply(k, n), parts), floor_divide(add(multiply(add(k, 1), n), parts - 1), parts)
 
 
@@ -59,7 +59,7 @@ def _divided(x: Tensor, axis: int, parts: int) -> _Part:
         return _Part(reshape(x, (*before, parts, n // parts, *after)), None, n // parts)
     start, end = _bounds(n, parts, x.device)
     longest = max(-(-(j + 1) * n // parts) - j * n // parts for j in range(parts))
-    place = add(expand_dims(start, axis=-1), arange(longest, device=x.device))
+    place = add(expand_dims(start, axis=-1), positions(longest, x.device, (parts + 1) * (n + 1)))
     # A part that is shorter than the longest repeats its last element.
     held = minimum(place, expand_dims(subtract(end, 1), axis=-1))
     elements = reshape(take(x, reshape(held, (-1,)), axis=axis), (*before, parts, longest, *after))
@@ -77,7 +77,7 @@ def _mean_back(g: Tensor, x_spec: Spec, output_size: Shape) -> Tensor:
             result = reshape(broadcast_to(share, (*before, parts, n // parts, *after)), (*before, n, *after))
             continue
         start, end = (expand_dims(bound, axis=-1) for bound in _bounds(n, parts, g.device))
-        j = arange(n, device=g.device)
+        j = positions(n, g.device, (parts + 1) * (n + 1))
         inside = logical_and(greater_equal(j, start), less(j, end))
         matrix = where(inside, divide(1.0, astype(subtract(end, start), result.dtype)), 0.0)
         # The axis in the middle is multiplied from the left, so that nothing has to be moved in memory.
@@ -167,7 +167,7 @@ def adaptive_max_pool3d(x: Tensor, /, *, output_size: Parts) -> Tensor:
     return adaptive_max_pool(x, output_size=output_size)
 
 
-from intermodal.ops.creation import arange, full  # families use each other; bodies look names up when they run
+from intermodal.ops.creation import full, positions  # families use each other; bodies look names up when they run
 from intermodal.ops.elementwise import (
     add,
     divide,

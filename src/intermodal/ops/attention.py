@@ -108,8 +108,8 @@ def _shares(
     if is_causal:
         queries, keys = scores.shape[-2:]
         offset = keys - queries if causal_alignment == "bottom_right" else 0
-        last = add(expand_dims(arange(queries, device=query.device), axis=-1), offset)
-        scores = where(less_equal(arange(keys, device=query.device), last), scores, -math.inf)
+        last = add(expand_dims(positions(queries, query.device, keys), axis=-1), offset)
+        scores = where(less_equal(positions(keys, query.device), last), scores, -math.inf)
     return _Shares(softmax(scores, axis=-1), held)
 
 
@@ -349,7 +349,7 @@ def one_hot(indices: Tensor, /, num_classes: int, *, axis: int = -1, dtype: DTyp
 
 
 from intermodal.ops.activation import softmax  # families use each other; bodies look names up when they run
-from intermodal.ops.creation import arange, full
+from intermodal.ops.creation import full, positions
 from intermodal.ops.elementwise import add, divide, less_equal, multiply, square, subtract, tanh, where
 from intermodal.ops.linalg import matmul, matrix_transpose
 from intermodal.ops.manipulation import broadcast_to, expand_dims, reshape

@@ -128,7 +128,8 @@ def nll_loss(
 
 def _true_class(x: Tensor | Spec, target: Tensor, axis: int, ignore_index: int) -> tuple[Tensor, Tensor]:
     """Which targets count, and a class for each: 0 for those that do not."""
-    target = astype(target, dtypes.int64)
+    if target.dtype not in (dtypes.int32, dtypes.int64):  # which hold the size of an axis, and what is to be ignored
+        target = astype(target, dtypes.int64 if target.dtype.bits > 16 else dtypes.int32)
     counted = not_equal(target, ignore_index)
     # A negative class would count from the end; it is a mistake here, and past the end it is refused.
     known = where(less(target, 0), x.shape[axis], target)

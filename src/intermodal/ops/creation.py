@@ -287,6 +287,11 @@ def meshgrid(*arrays: Tensor, indexing: str = "xy") -> tuple[Tensor, ...]:
     return broadcast_arrays(*views) if views else ()
 
 
+def positions(count: int, device: DeviceLike, reach: int = 0) -> Tensor:
+    """0, 1, 2 … for a body to count with: in 32 bits if no number in its course reaches beyond, for an engine may have no wider ones."""
+    return arange(count, dtype=dtypes.int32 if max(count, reach) < 2**31 else dtypes.int64, device=device)
+
+
 from intermodal.ops.elementwise import (  # families use each other; bodies look names up when they run
     add,
     divide,

@@ -157,7 +157,9 @@ class _Neighbours(NamedTuple):
 
 
 def _neighbours(n: int, out: int, place: _Place, kind: str, like: Tensor) -> _Neighbours:
-    position = add(multiply(arange(out, device=like.device), place.factor), place.shift)
+    position = add(
+        multiply(positions(out, like.device, out * place.factor + abs(place.shift) + place.divisor), place.factor), place.shift
+    )
     base = floor_divide(position, place.divisor)
     if kind.startswith("nearest"):
         return _Neighbours([minimum(base, n - 1)], [])
@@ -242,7 +244,7 @@ def _without_outside(weights: list[Tensor], neighbours: list[Tensor], n: int) ->
 _WEIGHTS: Final = {"linear": _linear, "cubic": _cubic, "lanczos3": _lanczos3}
 
 
-from intermodal.ops.creation import arange, full  # families use each other; bodies look names up when they run
+from intermodal.ops.creation import full, positions  # families use each other; bodies look names up when they run
 from intermodal.ops.elementwise import (
     add,
     clip,

@@ -188,7 +188,7 @@ def _lengths(sizes: Shape, geometry: Geometry, pads: Pairs, count_include_pad: b
         low, high = (-before, n + after) if count_include_pad else (0, n)
         if (before and not count_include_pad) or geometry.padding[i][1] > high - n:
             windows = (geometry.padded(sizes)[i] - geometry.kernel[i]) // geometry.stride[i] + 1
-            start = subtract(multiply(arange(windows, device=like.device), geometry.stride[i]), before)
+            start = subtract(multiply(positions(windows, like.device, geometry.padded(sizes)[i]), geometry.stride[i]), before)
             length = subtract(minimum(add(start, geometry.kernel[i]), high), maximum(start, low))
             share = _line(length, i, 2 + len(sizes))
             shares, count = share if shares is None else multiply(shares, share), count // geometry.kernel[i]
@@ -415,7 +415,7 @@ def avg_pool3d(
     )
 
 
-from intermodal.ops.creation import arange, full  # families use each other; bodies look names up when they run
+from intermodal.ops.creation import arange, full, positions  # families use each other; bodies look names up when they run
 from intermodal.ops.elementwise import (
     add,
     divide,

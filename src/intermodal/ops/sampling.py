@@ -303,13 +303,17 @@ def deform_conv2d(
 
 def _grid(geometry: Geometry, i: int, count: int, like: Tensor) -> Tensor:
     """Where an unbent window's elements lie along an axis: (kernel, counts), with axes of size 1 for the other."""
-    starts = subtract(multiply(arange(count, device=like.device), geometry.stride[i]), geometry.padding[i][0])
-    elements = multiply(arange(geometry.kernel[i], device=like.device), geometry.dilation[i])
+    starts = subtract(
+        multiply(positions(count, like.device, count * geometry.stride[i]), geometry.stride[i]), geometry.padding[i][0]
+    )
+    elements = multiply(
+        positions(geometry.kernel[i], like.device, geometry.kernel[i] * geometry.dilation[i]), geometry.dilation[i]
+    )
     view = ((-1, 1, 1, 1), (1, -1, 1, 1))[i], ((-1, 1), (-1,))[i]
     return astype(add(reshape(elements, view[0]), reshape(starts, view[1])), like.dtype)
 
 
-from intermodal.ops.creation import arange, full  # families use each other; bodies look names up when they run
+from intermodal.ops.creation import full, positions  # families use each other; bodies look names up when they run
 from intermodal.ops.elementwise import (
     add,
     clip,
