@@ -125,8 +125,14 @@ def _decompose(row: Op, values: list[Any], attrs: dict[str, object]) -> Any:
         result: Any = row.decompose(*args, **keywords)
     except IntermodalError as error:
         raise _named(row, error) from error.__cause__
-    # A body may hand an operand back as it is; the caller must not get the same object, which he may write to.
-    return Tensor(result._data, result._place) if any(result is v for v in values) else result
+    if row.view is not None or (row.movement and row.multiple):  # its results are views, by the ops of its body
+        return result
+    # A body may hand an operand back as it is, or a view of one. The row says nothing of views, so a write must reach neither,
+    # as it does not where the engine has a function for the whole.
+    if type(result) is Tensor:
+        return Tensor(result._data, result._place) if result._share is not None or any(result is v for v in values) else result
+    parts = [r if r._share is None else Tensor(r._data, r._place) for r in result]
+    return row.result(*parts) if row.result is not None else tuple(parts)
 
 
 def _infer_by_running(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -> Inferred:

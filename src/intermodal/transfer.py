@@ -78,6 +78,8 @@ def move(x: Tensor, device: DeviceLike, copy: bool | None = None) -> Tensor:
     target = as_device(device)
     if target is x._place.device and not copy:
         return x
+    if target is x._place.device and x._place.backend.lifts:
+        return type(x)(x._data, x._place)  # in a record there is no memory yet that two could share
     made, carry, place = _decide(x, target, copy)
     if made.copies and copy is False:
         raise CopyRequiredError(f"to: {made.reason} copy=False forbids the copy.")

@@ -85,8 +85,10 @@ def _alone(x: Tensor) -> Tensor:
 
 
 def _followed(base: Tensor, steps: tuple[Step, ...]) -> Tensor:
+    from intermodal.dispatch import call_bound  # it stands above this module
+
     for row, how in steps:
-        base = indexing.get(base, how) if row is None else row.function(base, **how)
+        base = indexing.get(base, how) if row is None else call_bound(row, [base], how)
     return base
 
 

@@ -23,12 +23,15 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=20_000, help="how many programs")
     parser.add_argument("--first", type=int, default=1, help="the number of the first part")
     parser.add_argument("--narrow", action="store_true", help="fewer dtypes, shapes and samples, for an engine that compiles")
+    parser.add_argument("--compiled", action="store_true", help="each program as one compiled function")
     parser.add_argument("--log", type=Path, help="a file of finished parts, which are not run again")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
     devices = options.devices.split(",")
-    totals = run_parts(options.programs, devices, first=options.first, narrow=options.narrow, log=options.log)
+    totals = run_parts(
+        options.programs, devices, first=options.first, narrow=options.narrow, compiled=options.compiled, log=options.log
+    )
     print(report(totals))
     return 1 if totals.mismatches else 0
 

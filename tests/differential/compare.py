@@ -99,15 +99,14 @@ def _wrong_results(
     step: Step, operands: dict[int, HostArray], want: list[im.Tensor], got: list[im.Tensor], device: im.Device, tally: Tally
 ) -> str | None:
     """What is wrong with results; those that differ by roundings are replaced in ``got``."""
-    if len(want) != len(got):
-        return f"{len(got)} results instead of {len(want)}"
     hosts = [_host(t) for t in got]
     wanted = [t.numpy() for t in want]
-    for w, g, host in zip(want, got, hosts, strict=True):
-        if g.dtype is not w.dtype or host.dtype != w.dtype.numpy:
-            return f"a tensor of {g.dtype} over an array of {host.dtype} instead of {w.dtype}"
-        if g.shape != w.shape or host.shape != w.shape:
-            return f"shape {g.shape} over an array of {host.shape} instead of {w.shape}"
+    wrong = wrong_form(wanted, hosts)
+    if wrong is not None:
+        return wrong
+    for w, g in zip(want, got, strict=True):
+        if g.dtype is not w.dtype or g.shape != w.shape:
+            return f"a tensor of {g.dtype}{g.shape} instead of {w.dtype}{w.shape}"
     differing = [i for i, (a, b) in enumerate(zip(hosts, wanted, strict=True)) if a.tobytes() != b.tobytes()]
     if not differing:
         return None
@@ -115,6 +114,14 @@ def _wrong_results(
     for i in differing:
         got[i] = want[i].to(device, copy=True)
     return wrong
+
+
+def wrong_form(want: list[HostArray], got: list[HostArray]) -> str | None:
+    """Whether results have another number, dtypes or shapes than they should."""
+    if len(want) != len(got):
+        return f"{len(got)} results instead of {len(want)}"
+    forms = ((f"{g.dtype}{g.shape}", f"{w.dtype}{w.shape}") for g, w in zip(got, want, strict=True))
+    return next((f"an array of {g} instead of {w}" for g, w in forms if g != w), None)
 
 
 def _wrong_write(

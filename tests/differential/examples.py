@@ -134,3 +134,47 @@ EXAMPLES: Final[dict[str, Program]] = {
         Step("softplus", V(0), beta=2.0),
     ),
 }
+
+WHOLE: Final[dict[str, Program]] = {
+    "the parts of a tensor that is tiled are copies": Program(
+        Step("source", array([[0.5, 3.0], [-0.25, 0.0]], "float32"), "plain"),
+        Step("tile", V(0), (1, 2)),
+        Step("source", array(True, "bool"), "plain"),
+        Step("setitem", V(0), V(2), 1.0),
+    ),
+    "a write reaches the transpose of what is written": Program(
+        Step("source", array([[1, 2, 3], [4, 5, 6]], "int16"), "plain"),
+        Step("matrix_transpose", V(0)),
+        Step("getitem", V(0), (slice(None, 1, None), slice(1, None, None))),
+        Step("ior", V(2), 8),
+    ),
+    "a write reaches what is broadcast from it": Program(
+        Step("source", array([5], "int16"), "stepped"),
+        Step("source", array([-2], "int16"), "plain"),
+        Step("broadcast_arrays", V(0), V(1)),
+        Step("ifloordiv", V(1), V(3)),
+    ),
+    "a write reaches an axis that was moved": Program(
+        Step("source", array([[-2.0, -3.5], [0.5, -0.25]], "float32"), "plain"),
+        Step("moveaxis", V(0), 0, -1),
+        Step("isub", V(0), 1.0),
+    ),
+    "a value for each place that a mask selects": Program(
+        Step("source", array([[65535, 0, 2]], "int32"), "plain"),
+        Step("source", array([[True, False, True]], "bool"), "plain"),
+        Step("source", array([3, 5], "int32"), "reversed"),
+        Step("setitem", V(0), V(1), V(2)),
+    ),
+    "a step of Adam may be a fraction": Program(
+        Step("source", array(3.0, "float32"), "plain"),
+        Step("source", array(1.5, "float32"), "plain"),
+        Step("adam_step", V(0), V(0), V(0), V(0), step=V(1), rate=V(0), eps=0.001),
+    ),
+    "the inverse of a matrix": Program(
+        Step("source", array([[6.0, 0.5], [-0.5, 6.0]], "float64"), "plain"),
+        Step("inv", V(0), terms=2),
+        Step("solve", V(0), V(1), terms=2),
+        Step("cholesky", V(0), terms=2),
+    ),
+}
+"""Programs that once differed, or failed, when they were compiled as one function."""

@@ -13,7 +13,8 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import intermodal as im
-from differential.compare import Mismatch, Tally, mismatch
+from differential import compare, whole
+from differential.compare import Mismatch, Tally
 from differential.programs import Program
 from differential.reduce import reduced
 from differential.strategies import programs as drawn
@@ -45,10 +46,18 @@ class Totals:
         self.mismatches += other.mismatches
 
 
-def run_parts(programs: int, devices: Sequence[str], *, first: int = 1, narrow: bool = False, log: Path | None = None) -> Totals:
+def run_parts(
+    programs: int,
+    devices: Sequence[str],
+    *,
+    first: int = 1,
+    narrow: bool = False,
+    compiled: bool = False,
+    log: Path | None = None,
+) -> Totals:
     """Run parts until there are so many programs, and add them up; those that the log has are read from it."""
     places = [im.Device(d) for d in devices]
-    key = f"{','.join(devices)}{' narrow' if narrow else ''}"
+    key = f"{','.join(devices)}{' narrow' if narrow else ''}{' compiled' if compiled else ''}"
     done = {line["part"]: line for line in _lines(log) if line["devices"] == key}
     totals = Totals()
     size = NARROW_PART if narrow else PART
@@ -56,7 +65,7 @@ def run_parts(programs: int, devices: Sequence[str], *, first: int = 1, narrow: 
         if number in done:
             found = _read(done[number])
         else:
-            found = run_part(number, places, narrow=narrow, size=size)
+            found = run_part(number, places, narrow=narrow, compiled=compiled, size=size)
             if log is not None:
                 with log.open("a") as file:
                     file.write(json.dumps({"part": number, "devices": key, **vars(found)}) + "\n")
@@ -71,10 +80,11 @@ def run_parts(programs: int, devices: Sequence[str], *, first: int = 1, narrow: 
     return totals
 
 
-def run_part(number: int, devices: Sequence[im.Device], *, size: int, narrow: bool = False) -> Totals:
+def run_part(number: int, devices: Sequence[im.Device], *, size: int, narrow: bool = False, compiled: bool = False) -> Totals:
     """Draw the programs of a part and compare the devices on them; of mismatches on one op the first is told, made short."""
     tally, start = Tally(), time.perf_counter()
     found: dict[tuple[str, str], Mismatch] = {}
+    mismatch = whole.mismatch if compiled else compare.mismatch
 
     @seed(number)
     @settings(max_examples=size, phases=[Phase.generate], database=None, deadline=None, suppress_health_check=list(HealthCheck))
@@ -86,7 +96,7 @@ def run_part(number: int, devices: Sequence[im.Device], *, size: int, narrow: bo
 
     with np.errstate(all="ignore"):
         run()
-        told = [str(reduced(wrong, [im.Device(wrong.device)])) for wrong in found.values()]
+        told = [str(reduced(wrong, [im.Device(wrong.device)], mismatch)) for wrong in found.values()]
     return Totals(tally.programs, time.perf_counter() - start, tally.steps, tally.raised, tally.excused, told)
 
 

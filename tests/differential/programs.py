@@ -149,12 +149,13 @@ LAYOUTS: Final[dict[str, Callable[[HostArray], HostArray]]] = {
 def perform(step: Step, values: Sequence[im.Tensor], device: im.Device) -> tuple[list[im.Tensor], Exception | None]:
     """The results of a step on a device, or the error it raised."""
     try:
-        return _performed(step, values, device), None
+        return performed(step, values, device), None
     except Exception as error:  # whatever it is, engines are compared in it
         return [], error
 
 
-def _performed(step: Step, values: Sequence[im.Tensor], device: im.Device) -> list[im.Tensor]:
+def performed(step: Step, values: Sequence[im.Tensor], device: im.Device) -> list[im.Tensor]:
+    """The results of a step on a device."""
     if step.op == "source":
         data, layout = step.args
         return [im.asarray(LAYOUTS[layout](data), device=device)]

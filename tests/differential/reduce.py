@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import intermodal as im
 from differential.compare import Mismatch, mismatch
 from differential.programs import Program, Step, V, filled, perform, used
 
 
-def reduced(found: Mismatch, devices: Sequence[im.Device]) -> Mismatch:
+def reduced(
+    found: Mismatch,
+    devices: Sequence[im.Device],
+    mismatch: Callable[[Program, Sequence[im.Device]], Mismatch | None] = mismatch,
+) -> Mismatch:
     """The mismatch in the shortest program that shows it."""
     best = found._replace(program=Program(*found.program.steps[: found.number + 1]))
     for number in reversed(range(found.number + 1)):

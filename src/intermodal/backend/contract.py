@@ -59,6 +59,7 @@ class Program(Protocol):
     def function(
         self, direct: Callable[[Any], bool] | None = None, reuses: Callable[[Any], bool] | None = None
     ) -> Callable[..., Sequence[Array]]: ...
+    def require_sizes(self) -> None: ...
 
 
 class Backend(ABC):

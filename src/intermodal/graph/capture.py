@@ -173,10 +173,16 @@ class Capture(Backend):
 
     def native(self, row: Op, dtype: DType) -> Native | None:
         if not self.lowers:
-            return _never_called
+            return None if row.decompose is not None and self._opens(row, dtype) else _never_called
         # What draws numbers beside its operands is taken apart, so that all drawing is done by ops without operands.
         drawn = row.takes_seed and row.tensor_params and row.decompose is not None
         return None if drawn else self.stores.native(row, dtype)
+
+    def _opens(self, row: Op, dtype: DType) -> bool:
+        """Whether the ops of a row's body are taken down in its place."""
+        if row.movement and row.multiple:
+            return True  # views of the operand, of which only the ops inside can say which
+        return row.infer is None and DTypeUsage.ARITHMETIC not in self.dtype_usage(self.device, dtype)  # they cast it first
 
     def execute(
         self, row: Op, arrays: Sequence[Any], attrs: Mapping[str, object], outputs: Sequence[Spec], native: Native

@@ -10,14 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from intermodal import dispatch
 from intermodal.backend import Array, Backend, Native, backend_of
 from intermodal.devices import Device
 from intermodal.dtypes import as_dtype
+from intermodal.errors import UnsupportedError
 from intermodal.graph.capture import Trace, tracing
-from intermodal.graph.graph import run_operation
+from intermodal.graph.graph import at_sizes, run_operation
 from intermodal.graph.ir import ConstantIr, GraphIr, OperationIr, Status, TensorIr, tensors_of
-from intermodal.graph.sizes import evaluated
-from intermodal.ops.table import Spec
+from intermodal.graph.sizes import AnySize, Size, evaluated
+from intermodal.ops.table import Op, Spec
+from intermodal.places import engine_place
 from intermodal.tensor import Tensor
 
 __all__ = ["Program", "Step", "lowered"]
@@ -69,7 +72,7 @@ class Program:
 
         Args:
             direct: for which steps the native can be called as it is; the others go by `Backend.execute`.
-            reuses: which natives take, behind their operands, an array of the result's shape and dtype to write to.
+            reuses: which natives take, as ``out``, an array of the result's shape and dtype to write to.
         """
         scope: dict[str, Any] = {}
         lines: list[str] = []
@@ -85,7 +88,7 @@ class Program:
                     arguments.append(f"{name}=a{i}_{name}")
                 taken = next((t for t in operation.tensors() if t.id in spare and _can_become(t, operation)), None)
                 if taken is not None and reuses is not None and reuses(step):
-                    arguments.append(_name(taken))
+                    arguments.append(f"out={_name(taken)}")  # by name: NumPy frowns on more than two operands of maximum
             results = "".join(f"{_name(t)}, " for t in operation.outputs)
             single = plain and not operation.row.multiple
             lines.append(f"{_name(operation.outputs[0]) if single else results} = f{i}({', '.join(arguments)})")
@@ -96,6 +99,15 @@ class Program:
         lines.append(f"return ({''.join(f'{_name(t)}, ' for t in self.ir.outputs)})")
         exec(f"def program({parameters}):\n    " + "\n    ".join(lines), scope)  # noqa: S102  # our own text: numbers of tensors and ops
         return scope["program"]  # type: ignore[no-any-return]  # it was just defined
+
+    def require_sizes(self) -> None:
+        """Refuse ops whose results have sizes that depend on data, for an engine that compiles for known sizes."""
+        found = sorted({o.op for o in self.ir.operations if not _is_sized(o, {})})
+        if found:
+            raise UnsupportedError(
+                f"compile: a size of what {', '.join(found)} gives depends on data, and {self.device} compiles for known sizes. "
+                "Compute it outside and pass it in, or use a mask and im.where."
+            )
 
     def _own(self, reuses: Callable[[Step], bool]) -> frozenset[int]:
         """Tensors whose memory is theirs alone: made by such natives, which always make a new array, and read by such alone."""
@@ -147,7 +159,10 @@ def lowered(
     values: dict[int, Tensor] = {**constants, **{t.id: x for t, x in zip(ir.inputs, inputs, strict=True)}}
     with tracing(trace):
         for operation in ir.operations:
-            results = run_operation(operation, values, sizes, device)
+            if _is_sized(operation, sizes) or trace.stores.native(operation.row, operation.outputs[0].dtype) is not None:
+                results = run_operation(operation, values, sizes, device)
+            else:
+                results = _taken_whole(trace, operation, values, sizes)
             values.update((t.id, r) for t, r in zip(operation.outputs, results, strict=True))
     pairs = list(zip(trace.operations, trace.natives, strict=True))
     draws = [o for o, _ in pairs if _draws(o)]
@@ -168,3 +183,46 @@ def lowered(
 
 def _draws(operation: OperationIr) -> bool:
     return operation.row.takes_seed and not any(tensors_of(operation.inputs))
+
+
+def _is_sized(operation: OperationIr, sizes: Mapping[str, int]) -> bool:
+    """Whether no size of the results depends on data."""
+    return all(_size(n, sizes) is not None for t in operation.outputs for n in t.shape)
+
+
+def _size(size: AnySize, sizes: Mapping[str, int]) -> int | None:
+    if not isinstance(size, Size):
+        return size
+    return size.at(sizes) if size.names <= sizes.keys() else None
+
+
+def _taken_whole(trace: Trace, operation: OperationIr, values: Mapping[int, Tensor], sizes: Mapping[str, int]) -> list[Tensor]:
+    """An op of several ops taken down as one: between them nobody knows a size that depends on data."""
+
+    def operand(value: Any) -> Any:
+        if isinstance(value, TensorIr):
+            return values[value.id]._data
+        return [values[t.id]._data for t in value] if isinstance(value, tuple) else at_sizes(value, sizes)
+
+    arrays = [operand(v) for v in operation.inputs]
+    attrs = {name: at_sizes(value, sizes) for name, value in operation.attrs.items()}
+    outputs = [Spec(tuple(_size(n, sizes) for n in t.shape), t.dtype) for t in operation.outputs]
+    made = trace.add(operation.row, arrays, attrs, outputs, _run_whole(operation.row, trace.device))
+    return [Tensor(symbol, trace.place(symbol.spec.dtype)) for symbol in made]
+
+
+def _run_whole(row: Op, device: Device) -> Native:
+    """An op by its body, as a function of the engine's arrays."""
+
+    def run(*arrays: Any, **attrs: object) -> Any:
+        given = [_wrapped(a, device) for a in arrays]
+        answer = dispatch.call_bound(row, given, attrs)
+        return tuple(t._data for t in answer) if row.multiple else answer._data
+
+    return run
+
+
+def _wrapped(value: Any, device: Device) -> Any:
+    if isinstance(value, list):
+        return [_wrapped(v, device) for v in value]
+    return Tensor(value, engine_place(device, as_dtype(value.dtype))) if hasattr(value, "dtype") else value

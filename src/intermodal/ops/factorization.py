@@ -294,7 +294,8 @@ def _real(x: Tensor) -> Tensor:
 
 
 def _some(condition: Tensor) -> bool:
-    return bool(any(condition))
+    """Whether a condition holds somewhere; in a trace, where nobody knows yet, no."""
+    return condition._place.backend.holds_data and bool(any(condition))
 
 
 # --- solving -----------------------------------------------------------------------------------------------------

@@ -243,7 +243,7 @@ def _infer_matrix_transpose(x: Spec) -> Spec:
     return Spec((*x.shape[:-2], x.shape[-1], x.shape[-2]), x.dtype)
 
 
-@op(infer=_infer_matrix_transpose, movement=True)
+@op(infer=_infer_matrix_transpose, movement=True, view=lambda x, value: turned(value))
 def matrix_transpose(x: Tensor, /) -> Tensor:
     """The last two axes exchanged."""
     return turned(x)
@@ -262,7 +262,7 @@ def _infer_transpose(x: Spec) -> Spec:
     return Spec(x.shape[::-1], x.dtype)
 
 
-@op(infer=_infer_transpose, movement=True)
+@op(infer=_infer_transpose, movement=True, view=lambda x, value: turned(value))
 def transpose(x: Tensor, /) -> Tensor:
     """The transpose of a matrix."""
     return permute_dims(x, (1, 0))

@@ -33,6 +33,14 @@ def _put_permuted(x: Tensor, value: Tensor, *, axes: Sequence[int]) -> Tensor:
     return permute_dims(value, tuple(axes.index(a) for a in range(x.ndim)))
 
 
+def _put_moved(x: Tensor, value: Tensor, *, source: int | Sequence[int], destination: int | Sequence[int]) -> Tensor:
+    return moveaxis(value, destination, source)
+
+
+def _put_swapped(x: Tensor, value: Tensor, *, axis1: int, axis2: int) -> Tensor:
+    return swapaxes(value, axis1, axis2)
+
+
 def _put_flipped(x: Tensor, value: Tensor, *, axis: tuple[int, ...]) -> Tensor:
     return flip(value, axis=axis)
 
@@ -264,7 +272,7 @@ def flip(x: Tensor, /, *, axis: AxisLike = None) -> Tensor:
     """The elements in reverse order along axes, all of them by default."""
 
 
-@op(movement=True)
+@op(movement=True, view=_put_moved)
 def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence[int], /) -> Tensor:
     """Axes moved from some places to others, the rest in their order."""
     origin, target = rules.axes(source, x.ndim, name="source"), rules.axes(destination, x.ndim, name="destination")
@@ -278,7 +286,7 @@ def moveaxis(x: Tensor, source: int | Sequence[int], destination: int | Sequence
     return permute_dims(x, tuple(order))
 
 
-@op(movement=True)
+@op(movement=True, view=_put_swapped)
 def swapaxes(x: Tensor, axis1: int, axis2: int, /) -> Tensor:
     """Two axes exchanged."""
     a, b = rules.axis(axis1, x.ndim), rules.axis(axis2, x.ndim)
@@ -287,7 +295,7 @@ def swapaxes(x: Tensor, axis1: int, axis2: int, /) -> Tensor:
     return permute_dims(x, tuple(order))
 
 
-@op(movement=True)
+@op(movement=True, view=_as_before)
 def flatten(x: Tensor, /, *, start_axis: int = 0, end_axis: int = -1) -> Tensor:
     """Neighbouring axes joined into one."""
     if x.ndim == 0:

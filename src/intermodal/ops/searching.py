@@ -456,6 +456,12 @@ def masked_put(x: Tensor, mask: Tensor, value: Operand, /) -> Tensor:
         return where(view, value, x)
     if value.shape[0] == 1:
         return where(view, value[0], x)
+    if not mask._place.backend.holds_data:  # how many places there are is not known yet: each takes the value of its number
+        if value.shape[0] == 0:
+            return x
+        number = cumulative_sum(astype(reshape(mask, (-1,)), dtypes.int32), dtype=dtypes.int32)
+        picked = take(value, clip(subtract(number, 1), 0, value.shape[0] - 1), axis=0)
+        return where(view, reshape(picked, (*mask.shape, *value.shape[1:])), x)
     count = int(count_nonzero(mask))
     if value.shape[0] != count:
         raise ShapeError(
@@ -599,6 +605,7 @@ def bincount(x: Tensor, /, weights: Tensor | None = None, *, minlength: int = 0)
 from intermodal.ops.creation import full, zeros  # families use each other; bodies look names up when they run
 from intermodal.ops.elementwise import (
     add,
+    clip,
     equal,
     floor_divide,
     greater_equal,

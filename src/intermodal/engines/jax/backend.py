@@ -159,6 +159,7 @@ class JaxBackend(Backend):
             raise
 
     def compile(self, program: Program) -> Callable[..., Sequence[Any]]:
+        program.require_sizes()  # XLA compiles for sizes that it knows
         return cast("Callable[..., Sequence[Any]]", jax.jit(program.function(), donate_argnums=tuple(program.donated)))
 
     def sync(self, device: Device) -> None:

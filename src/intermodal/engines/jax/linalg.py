@@ -1,4 +1,7 @@
-"""JAX natives of linear algebra. JAX answers a singular matrix with infinities; here it is an error, as everywhere."""
+"""JAX natives of linear algebra. JAX answers a singular matrix with infinities; here it is an error, as everywhere.
+
+In a compiled program, which has no values to look at, its answer stands.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from typing import Any, Final, NoReturn
 import jax
 import jax.numpy as jnp
 
-from intermodal.engines.jax.natives import NARROW, compiled, native, static, wide
+from intermodal.engines.jax.natives import NARROW, compiled, native, static, traced, wide
 from intermodal.errors import ExecutionError
 from intermodal.ops.factorization import NOT_POSITIVE, SINGULAR
 
@@ -96,7 +99,7 @@ def _cholesky(x: Any) -> Any:
 @native
 def cholesky(x: Any, upper: bool) -> Any:
     factor, refused = _cholesky(x)
-    if refused:
+    if not traced(refused) and refused:
         _fail("cholesky", NOT_POSITIVE)
     return jnp.conj(jnp.matrix_transpose(factor)) if upper else factor
 
@@ -136,13 +139,13 @@ def _solve(x1: Any, x2: Any) -> Any:
 @native
 def solve(x1: Any, x2: Any) -> Any:
     result, singular = _solve(x1, x2)
-    return _fail("solve", SINGULAR) if singular else result
+    return _fail("solve", SINGULAR) if not traced(singular) and singular else result
 
 
 @native
 def inv(x: Any) -> Any:
     result, singular = _solve(x, jnp.eye(x.shape[-1], dtype=x.dtype))
-    return _fail("inv", SINGULAR) if singular else result
+    return _fail("inv", SINGULAR) if not traced(singular) and singular else result
 
 
 @static("upper")
@@ -156,7 +159,7 @@ def _solve_triangular(x1: Any, x2: Any, upper: bool) -> Any:
 @native
 def solve_triangular(x1: Any, x2: Any, upper: bool) -> Any:
     result, singular = _solve_triangular(x1, x2, upper=upper)
-    return _fail("solve_triangular", SINGULAR) if singular else result
+    return _fail("solve_triangular", SINGULAR) if not traced(singular) and singular else result
 
 
 @compiled

@@ -25,7 +25,7 @@ def adam_step(
     eps: float,
     decay: float,
 ) -> Any:
-    step, rate = int(step), float(rate)  # either may be a 0-d array
+    step, rate = float(step), float(rate)  # either may be a 0-d array
     part = np.subtract(gradient, mean, out=...)
     part *= 1.0 - first
     mean = np.add(mean, part, out=...)

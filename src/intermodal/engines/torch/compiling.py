@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,12 +18,15 @@ __all__ = ["compiled"]
 
 def compiled(program: Program) -> Callable[..., Sequence[torch.Tensor]]:
     """A program as one compiled function. Its arrays come in C order, which the compiled code counts on."""
-    import torch._inductor  # a second of import, for those who compile
+    with warnings.catch_warnings(action="ignore"):
+        import torch._inductor  # a second of import, for those who compile
 
+    program.require_sizes()
     where = on(program.device)
     examples: list[Any] = [torch.empty(t.shape, dtype=TORCH[t.dtype], device=where) for t in program.ir.inputs]
     try:
-        with torch.no_grad():  # a derivative is part of the program, and PyTorch need not look for one
+        # A derivative is part of the program, and PyTorch need not look for one. What its compiler imports warns of itself.
+        with torch.no_grad(), warnings.catch_warnings(action="ignore"):
             graph = make_fx(program.function(), tracing_mode="fake")(*examples)
             run: Callable[..., Sequence[torch.Tensor]] = torch._inductor.compile(graph, examples)
     except Exception as error:  # the compiler is a world of its own, and so are its errors
