@@ -43,7 +43,19 @@ def gelu(x: Any, approximate: str) -> Any:
         return functional.gelu(x, approximate="tanh")
     # PyTorch's own adds 1 to erf, which leaves nothing of the lower tail; in a narrow dtype the tail's argument would round.
     wide = x.to(torch.float32) if x.itemsize < 4 else x
-    return (wide * -math.sqrt(0.5)).erfc_().mul_(wide).mul_(0.5).to(x.dtype)
+    if traced(x) or wide.numel() <= _BLOCK or not wide.is_contiguous():
+        return _gelu(wide, torch.empty_like(wide)).to(x.dtype)
+    result = torch.empty_like(wide)
+    for part, out in zip(wide.view(-1).split(_BLOCK), result.view(-1).split(_BLOCK), strict=True):
+        _gelu(part, out)
+    return result.to(x.dtype)
+
+
+_BLOCK: Final = 1 << 17  # elements that stay in a core's cache from one pass to the next
+
+
+def _gelu(x: Any, out: Any) -> Any:
+    return torch.mul(x, -math.sqrt(0.5), out=out).erfc_().mul_(0.5).mul_(x)  # the half first: twice the largest float is infinite
 
 
 @native(only=FLOATS)
