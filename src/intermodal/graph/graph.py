@@ -13,6 +13,7 @@ from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.errors import ArgumentError, GraphError
 from intermodal.graph import drawing, passes
 from intermodal.graph.ir import GraphIr, OperationIr, Status, TensorIr
+from intermodal.graph.limits import LIMITS, Limits
 from intermodal.graph.sizes import AnySize, Size
 from intermodal.graph.summary import Summary, summarise
 from intermodal.graph.text import to_text
@@ -76,6 +77,32 @@ class Graph:
         where = dispatch.default_device() if where is None else where
         tensors = [t if t.device is where else t.to(where) for t in tensors]
         return self.unflatten(replayed(self.ir, tensors, where))
+
+    def save(self, path: str | PathLike[str], *, external: bool | None = None) -> None:
+        """Write the program to a file. The ending says the form.
+
+        Args:
+            path: ``.onnx`` for ONNX, with named sizes kept (extra ``onnx``); ``.imgraph`` for intermodal's own bytes (extra ``graph``);
+                ``.txt`` for its text.
+            external: of ONNX, whether constants go to a file of their own beside it; by default if they have more than 1 GiB.
+        """
+        from intermodal.graph.files import save
+
+        save(self.ir, path, external=external)
+
+    @classmethod
+    def load(cls, path: str | PathLike[str], *, limits: Limits = LIMITS) -> Graph:
+        """A program from a file, as `save` writes it, or any ONNX model whose operators the op table has. Nothing in it is run.
+
+        The graph takes one tensor for each input, and answers with one tensor, or a tuple of them.
+
+        Args:
+            path: the file; its ending says the form.
+            limits: how large it may be.
+        """
+        from intermodal.graph.files import load
+
+        return cls(load(path, limits))
 
     def flatten(self, arguments: Sequence[Any]) -> list[Tensor]:
         """The tensors of arguments, in the order of the graph's inputs; what does not fit is refused."""

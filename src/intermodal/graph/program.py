@@ -14,8 +14,9 @@ from intermodal import dispatch
 from intermodal.backend import Array, Backend, Native, backend_of
 from intermodal.devices import Device
 from intermodal.dtypes import as_dtype
-from intermodal.errors import UnsupportedError
+from intermodal.errors import IntermodalError, UnsupportedError
 from intermodal.graph.capture import Trace, tracing
+from intermodal.graph.generalise import generalised, probes
 from intermodal.graph.graph import at_sizes, run_operation
 from intermodal.graph.ir import ConstantIr, GraphIr, OperationIr, Status, TensorIr, tensors_of
 from intermodal.graph.sizes import AnySize, Size, evaluated
@@ -23,7 +24,7 @@ from intermodal.ops.table import Op, Spec
 from intermodal.places import engine_place
 from intermodal.tensor import Tensor
 
-__all__ = ["Program", "Step", "lowered"]
+__all__ = ["Program", "Step", "lowered", "lowered_for_all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +180,23 @@ def lowered(
     ).with_status()
     steps = tuple(Step(o, n) for o, (_, n) in zip(made.operations, rest, strict=True))
     return Program(made, tuple(trace.constants), steps, device, tuple(len(held) + i for i in donated)), tuple(draws)
+
+
+def lowered_for_all(ir: GraphIr, device: Device) -> tuple[Program, tuple[OperationIr, ...]]:
+    """As `lowered`, with the graph's named sizes kept: found from several numbers for each, as a trace finds them."""
+    sizes = probes(ir.symbols)
+    found = [lowered(ir, device, s) for s in (sizes[:-1] or sizes)]
+    if ir.symbols:
+        try:
+            found.append(lowered(ir, device, sizes[-1]))
+        except IntermodalError:  # the graph wants sizes that can be divided, which is its right
+            sizes = sizes[:-1]
+    first, draws = found[0]
+    own = len(ir.constants)  # which are the same for all sizes; those that came with decompositions are compared
+    irs = [replace(p.ir, constants=p.constants[own:]) for p, _ in found]
+    made = replace(generalised(irs, sizes), constants=()).with_status()
+    steps = tuple(Step(o, s.native) for o, s in zip(made.operations, first.steps, strict=True))
+    return replace(first, ir=made, steps=steps), draws
 
 
 def _draws(operation: OperationIr) -> bool:

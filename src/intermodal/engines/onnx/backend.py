@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
+from pathlib import Path
 from typing import Any, ClassVar, Final, cast
 
 import numpy as np
@@ -17,6 +18,7 @@ from intermodal.devices import Device
 from intermodal.dtypes import DType
 from intermodal.engines.numpy.memory import aligned_copy
 from intermodal.engines.onnx import memory
+from intermodal.engines.onnx.exporting import save
 from intermodal.engines.onnx.kernels import ONNX, OURS
 from intermodal.engines.onnx.memory import CPU, FOUR_BITS, OnnxArray
 from intermodal.engines.onnx.programs import compiled
@@ -149,6 +151,10 @@ class OnnxBackend(Backend):
 
     def compile(self, program: Program) -> Callable[..., Sequence[Any]]:
         return compiled(program)
+
+    def save(self, program: Program, path: Path, names: tuple[list[str], list[str]], external: bool | None) -> None:
+        """Write a program as an ONNX model, with these names of its inputs and outputs."""
+        save(program, path, names, external)
 
     def memory_cleanup(self, device: Device) -> None:
         SESSIONS.clear()

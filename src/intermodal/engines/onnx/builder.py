@@ -258,12 +258,14 @@ class Builder:
                 for side in (node.input, node.output):
                     side[:] = [new.get(name, name) for name in side]
             outer = [Value(new[v.name], v.dtype, v.shape) for v in outer]
+        used = {name for node in self._nodes for name in node.input}
+        self.weights = [(proto, array) for proto, array in self.weights if proto.name in used]
         graph = helper.make_graph(
             self._nodes,
             "intermodal",
             [_info(v) for v in self.inputs],
             [_info(v) for v in outer],
-            [*self._initializers, *(proto for proto, _ in self.weights)],
+            [*(p for p in self._initializers if p.name in used), *(p for p, _ in self.weights)],
         )
         return helper.make_model(
             graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="intermodal"

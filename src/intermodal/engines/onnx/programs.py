@@ -41,8 +41,12 @@ def write(g: Builder, program: Program, names: Sequence[str] = ()) -> list[Value
 
 
 def _lowered(g: Builder, step: Any, values: Mapping[int, Value]) -> Sequence[Value]:
-    operation, dtype = step.operation, step.native.dtype
+    operation, dtype = step.operation, getattr(step.native, "dtype", None)
     row, outputs = operation.row, operation.outputs
+    if dtype is None:
+        raise UnsupportedError(
+            f"{row.name}: a model of ONNX cannot hold it, because a size depends on data between its steps. Run this part of the program op by op."
+        )
     if all(0 in t.shape and all(isinstance(n, int) for n in t.shape) for t in outputs):
         return [g.constant(np.zeros(t.shape), t.dtype) for t in outputs]  # nothing is to be computed, which some kernels refuse
     if not lowers(row, dtype):
@@ -75,12 +79,13 @@ def compiled(program: Program) -> Callable[..., Sequence[OnnxArray]]:
     """A program as one session, with the constants in it. It takes them with each call all the same, as programs do."""
     g = Builder()
     results = write(g, program)
-    weights = {proto.name: enter(array) for proto, array in g.weights}
     for proto, array in g.weights:
         proto.data_location = onnx.TensorProto.EXTERNAL
         for key, text in (("location", "memory"), ("offset", "0"), ("length", str(array.nbytes))):
             proto.external_data.add(key=key, value=text)
-    session = Session(g.model(results), program.device, weights, whole=True)
+    model = g.model(results)  # which leaves out the weights that no operator takes
+    weights = {proto.name: enter(array) for proto, array in g.weights}
+    session = Session(model, program.device, weights, whole=True)
     held = len(program.constants)
     if session.provider.memory != "cpu" or not all(isinstance(n, int) for t in program.ir.outputs for n in t.shape):
         return lambda *arrays: session.run(arrays[held:])
