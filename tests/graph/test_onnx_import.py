@@ -151,6 +151,16 @@ def test_a_network_as_pytorch_writes_it_keeps_its_named_batch(tmp_path: Path) ->
         np.testing.assert_allclose(graph.run(x).numpy(), expected.numpy(), rtol=1e-6, atol=1e-7)
 
 
+def test_a_loaded_model_is_differentiated_and_compiled_like_any_program(tmp_path: Path) -> None:
+    node = helper.make_node
+    graph = load(
+        model([node("Mul", ["x", "x"], ["s"]), node("ReduceSum", ["s"], ["y"], keepdims=0)], {"x": ["n"]}, ["y"]), tmp_path
+    )
+    x = im.asarray([1.0, -2.0])
+    assert im.grad(graph.run)(x).numpy().tolist() == [2.0, -4.0]
+    assert float(im.compile(graph.run)(x)) == 5.0
+
+
 def test_positions_that_follow_from_a_named_length_are_ops(tmp_path: Path) -> None:
     node = helper.make_node
     nodes = [
