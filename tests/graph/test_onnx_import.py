@@ -143,7 +143,7 @@ def test_a_network_as_pytorch_writes_it_keeps_its_named_batch(tmp_path: Path) ->
     constants = {"w": w, "b": b, "v": v, "rest": np.asarray([-1])}
     graph = load(model(nodes, {"x": ["batch", 1, 8, 8]}, ["y"], constants), tmp_path)
     assert str(graph.ir.inputs[0].shape[0]) == "batch"
-    assert [o.op for o in graph.ir.operations] == ["conv", "relu", "max_pool", "reshape", "matmul", "softmax"]
+    assert [o.op for o in graph.ir.operations] == ["conv2d", "relu", "max_pool2d", "reshape", "matmul", "softmax"]
     for n in (1, 3):
         x = weights(n, 1, 8, 8, seed=5)
         hidden = im.nn.max_pool2d(im.nn.relu(im.nn.conv2d(x, im.asarray(w), im.asarray(b), padding=1)), kernel_size=2)

@@ -135,6 +135,14 @@ def squeeze(g: Builder, x: Value, axis: tuple[int, ...]) -> Value:
 
 
 @lowering
+def pad(g: Builder, x: Value, pad_width: tuple[tuple[int, int], ...], mode: str, value: Any) -> Value:
+    if not any(map(any, pad_width)):
+        return x
+    sides = g.dims([before for before, _ in pad_width] + [after for _, after in pad_width])
+    return g.op("Pad", x, sides, g.constant_like(x, value) if mode == "constant" else None, mode=mode)
+
+
+@lowering
 def flip(g: Builder, x: Value, axis: tuple[int, ...]) -> Value:
     if not axis:
         return x

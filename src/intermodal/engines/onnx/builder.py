@@ -28,6 +28,9 @@ OPSET: Final = 26
 """The newest that ONNX Runtime 1.31 supports; the first with BitCast and CumProd."""
 IR_VERSION: Final = 13
 """The newest that ONNX Runtime 1.31 reads."""
+OLDER: Final = {18: 8, 21: 10, 23: 11}
+"""Opsets in which a model may be written so that older readers take it, with the IR version that came with each. What an operator does
+has not changed from 18 on, where we emit it: newer versions take more dtypes and attributes."""
 
 Shape = tuple[int | str, ...]
 
@@ -68,6 +71,7 @@ class Builder:
         self.weights: list[tuple[onnx.TensorProto, np.ndarray[Any, Any]]] = []
         self._reserved = frozenset(reserved)
         self._named: dict[str, Value] = {}
+        self._used: set[tuple[str, frozenset[str], tuple[DType | None, ...]]] = set()
         self._nodes: list[onnx.NodeProto] = []
         self._constants: dict[tuple[object, ...], Value] = {}
         self._initializers: list[onnx.TensorProto] = []
@@ -209,6 +213,7 @@ class Builder:
                 )
             through = detour is not None and d is given and dtype is None
             results.append(Value(self._fresh("t"), detour[0] if detour is not None and through else d, shape))
+        self._used.add((name, frozenset(attrs), tuple(None if v is None else v.dtype for v in inner)))
         names = [v.name if v is not None else "" for v in inner]
         self._nodes.append(helper.make_node(name, names, [v.name for v in results], **attrs))
         return tuple(r if r.dtype is d else self._back(r, detour, d) for r, d in zip(results, wanted, strict=True))
@@ -243,7 +248,11 @@ class Builder:
 
     # --- the whole ---------------------------------------------------------------------------------------------
 
-    def model(self, results: Sequence[Value], *, names: Sequence[str] | None = None) -> onnx.ModelProto:
+    def oldest(self) -> int:
+        """The oldest opset that has every operator as it is used here."""
+        return next((opset for opset in OLDER if all(_is_in(opset, *use) for use in self._used)), OPSET)
+
+    def model(self, results: Sequence[Value], *, names: Sequence[str] | None = None, opset: int = OPSET) -> onnx.ModelProto:
         """The model that computes these results from the inputs."""
         made = {name for node in self._nodes for name in node.output}
         outer: list[Value] = []
@@ -268,7 +277,10 @@ class Builder:
             [*(p for p in self._initializers if p.name in used), *(p for p, _ in self.weights)],
         )
         return helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="intermodal"
+            graph,
+            opset_imports=[helper.make_opsetid("", opset)],
+            ir_version=OLDER.get(opset, IR_VERSION),
+            producer_name="intermodal",
         )
 
     def _fresh(self, prefix: str) -> str:
@@ -322,6 +334,22 @@ def _signature(name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
     single = {c.type_param_str: c.allowed_type_strs[0] for c in schema.type_constraints if len(c.allowed_type_strs) == 1}
     takes, gives = ([single.get(p.type_str, p.type_str) for p in formal] for formal in (schema.inputs, schema.outputs))
     return tuple(takes) or ("",), tuple(gives)
+
+
+def _is_in(opset: int, name: str, attrs: frozenset[str], operands: tuple[DType | None, ...]) -> bool:
+    """Whether an opset has an operator with these attributes for operands of these dtypes."""
+    try:
+        schema = onnx.defs.get_schema(name, opset, "")
+    except onnx.defs.SchemaError:
+        return False
+    if not attrs <= schema.attributes.keys() or len(operands) > schema.max_input:
+        return False
+    formal = [schema.inputs[min(i, len(schema.inputs) - 1)] for i in range(len(operands))]
+    return all(d is None or f"tensor({_onnx_name(d)})" in p.types for p, d in zip(formal, operands, strict=True))
+
+
+def _onnx_name(dtype: DType) -> str:
+    return str(onnx.TensorProto.DataType.Name(ONNX[dtype])).lower()
 
 
 def _info(v: Value) -> onnx.ValueInfoProto:

@@ -39,7 +39,7 @@ def save(program: Program, path: Path, names: tuple[list[str], list[str]], exter
     else:
         for proto, array in g.weights:
             proto.raw_data = np.ascontiguousarray(array).tobytes()
-    path.write_bytes(g.model(results, names=outputs).SerializeToString())
+    path.write_bytes(g.model(results, names=outputs, opset=g.oldest()).SerializeToString())
     try:
         onnx.checker.check_model(str(path), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:

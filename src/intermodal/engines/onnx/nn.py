@@ -130,7 +130,7 @@ def _sides(padding: Pairs) -> list[int]:
 
 def _max_pool(g: Builder, x: Value, kernel_size: Sizes, stride: Sizes, padding: Pairs, dilation: Sizes, ceil_mode: bool) -> Value:
     if ceil_mode:  # ONNX Runtime starts windows in the padding, too; so what ceil_mode adds is written as padding
-        padding = pool_geometry(g.sizes(x)[2:], kernel_size, stride, padding, dilation, ceil_mode).padding
+        padding = pool_geometry(_spatial(g, x), kernel_size, stride, padding, dilation, ceil_mode).padding
     wide = computed(g, x)
     odd = g.cast(g.op("IsNaN", wide), wide.dtype)
     if any(max(pair) >= k for pair, k in zip(padding, kernel_size, strict=True)):  # more than ONNX Runtime pads itself
@@ -143,6 +143,33 @@ def _max_pool(g: Builder, x: Value, kernel_size: Sizes, stride: Sizes, padding: 
     return g.cast(select(g, g.op("Greater", odd, g.constant_like(wide, 0)), g.constant_like(wide, math.nan), found), x.dtype)
 
 
+def _spatial(g: Builder, x: Value) -> Sizes:
+    """The sizes of the axes behind batch and channels, of which the first may have a name."""
+    return g.sizes(Value(x.name, x.dtype, None if x.shape is None else x.shape[2:]))
+
+
+def _avg_pool(
+    g: Builder, x: Value, kernel_size: Sizes, stride: Sizes, padding: Pairs, ceil_mode: bool, count_include_pad: bool
+) -> Value:
+    wide = computed(g, x)
+    attrs: dict[str, Any] = {"kernel_shape": kernel_size, "strides": stride}
+    if not ceil_mode and all(max(pair) < k for pair, k in zip(padding, kernel_size, strict=True)):
+        found = g.op("AveragePool", wide, pads=_sides(padding), count_include_pad=int(count_include_pad), **attrs)
+        return g.cast(found, x.dtype)
+    # What ceil_mode adds counts for nothing, and ONNX Runtime pads no more than a window: so zeros are put around, and the mean
+    # of a whole window is brought to the number of elements that count.
+    sizes = _spatial(g, x)
+    geometry = pool_geometry(sizes, kernel_size, stride, padding, 1, ceil_mode)
+    sides = g.constant(np.asarray(_sides(((0, 0), (0, 0), *geometry.padding))))
+    whole = g.op("AveragePool", g.op("Pad", wide, sides, g.constant_like(wide, 0)), **attrs)
+    factor = np.ones(())
+    for n, k, step, count, (before, after) in zip(sizes, kernel_size, stride, geometry.counts(sizes), padding, strict=True):
+        low, high = (-before, n + after) if count_include_pad else (0, n)
+        start = np.arange(count) * step - before
+        factor = factor[..., None] * (k / (np.minimum(start + k, high) - np.maximum(start, low)))
+    return g.cast(g.op("Mul", whole, g.constant_like(whole, factor)), x.dtype)
+
+
 def _for_ranks(name: str, function: Lowering, only: frozenset[dtypes.DType]) -> None:
     for rank in (1, 2, 3):
         LOWERINGS[f"{name}{rank}d"], ONLY[f"{name}{rank}d"] = function, only
@@ -151,6 +178,7 @@ def _for_ranks(name: str, function: Lowering, only: frozenset[dtypes.DType]) -> 
 _for_ranks("conv", _conv, _SMALL)
 _for_ranks("conv_transpose", _conv_transpose, _SMALL)
 _for_ranks("max_pool", _max_pool, _FLOATS)
+_for_ranks("avg_pool", _avg_pool, _SMALL)
 
 
 # --- normalization -----------------------------------------------------------------------------------------------

@@ -100,6 +100,9 @@ def take(g: Builder, x: Value, indices: Value, axis: int) -> Value:
 
 def _together(g: Builder, x: Value, indices: Value, axis: int) -> tuple[Value, Value]:
     """Both broadcast along every axis but one."""
+    beside = [None if v.shape is None else (*v.shape[:axis], *v.shape[axis + 1 :]) for v in (x, indices)]
+    if beside[0] is not None and beside[0] == beside[1]:  # names that are the same are sizes that are the same
+        return x, _index(g, indices)
     sizes = [g.sizes(x), g.sizes(indices)]
     rest = np.broadcast_shapes(*((*s[:axis], 1, *s[axis + 1 :]) for s in sizes))
     both = []
@@ -118,5 +121,5 @@ def take_along_axis(g: Builder, x: Value, indices: Value, axis: int) -> Value:
 @lowering
 def scatter(g: Builder, x: Value, indices: Value, values: Value, axis: int, mode: str) -> Value:
     _, places = _together(g, x, indices, axis)
-    spread = g.op("Expand", g.cast(values, x.dtype), g.constant(np.asarray(g.sizes(places))), shape=places.shape)
+    spread = g.op("Expand", g.cast(values, x.dtype), g.op("Shape", places), shape=places.shape)
     return put(g, x, places, spread, axis, mode)

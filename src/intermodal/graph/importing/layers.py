@@ -44,6 +44,11 @@ def _padding(n: Node, kernel: tuple[int, ...], stride: tuple[int, ...], dilation
     return tuple(pairs)
 
 
+def _ranked(name: str, rank: int) -> Any:
+    """The op for as many spatial axes, which engines have themselves; the one for any number is a composition."""
+    return f(f"{name}{rank}d" if rank <= 3 else name)
+
+
 def _geometry(n: Node, kernel: tuple[int, ...]) -> dict[str, Any]:
     rank = len(kernel)
     stride, dilation = (tuple(n.get(name) or (1,) * rank) for name in ("strides", "dilations"))
@@ -54,7 +59,7 @@ def _geometry(n: Node, kernel: tuple[int, ...]) -> dict[str, Any]:
 
 @operator("Conv")
 def conv(n: Node) -> Any:
-    return f("conv")(n[0], n[1], n.maybe(2), groups=n.get("group", 1), **_geometry(n, n[1].shape[2:]))
+    return _ranked("conv", n[0].ndim - 2)(n[0], n[1], n.maybe(2), groups=n.get("group", 1), **_geometry(n, n[1].shape[2:]))
 
 
 @operator("ConvTranspose")
@@ -63,14 +68,18 @@ def conv_transpose(n: Node) -> Any:
         raise GraphError("output_shape and auto_pad are not read. Write pads and output_padding.")
     more = tuple(n.get("output_padding") or (0,) * (n[0].ndim - 2))
     geometry = _geometry(n, n[1].shape[2:])
-    return f("conv_transpose")(n[0], n[1], n.maybe(2), output_padding=more, groups=n.get("group", 1), **geometry)
+    return _ranked("conv_transpose", n[0].ndim - 2)(
+        n[0], n[1], n.maybe(2), output_padding=more, groups=n.get("group", 1), **geometry
+    )
 
 
 @operator("MaxPool")
 def max_pool(n: Node) -> Any:
     n.ignore("storage_order")  # of the second result
     kernel = tuple(n.get("kernel_shape"))
-    return f("max_pool")(n[0], kernel_size=kernel, ceil_mode=bool(n.get("ceil_mode", 0)), **_geometry(n, kernel))
+    return _ranked("max_pool", len(kernel))(
+        n[0], kernel_size=kernel, ceil_mode=bool(n.get("ceil_mode", 0)), **_geometry(n, kernel)
+    )
 
 
 @operator("AveragePool")
@@ -80,7 +89,8 @@ def average_pool(n: Node) -> Any:
     if any(d != 1 for d in geometry.pop("dilation")):
         raise GraphError("dilations are not read.")
     edges = bool(n.get("count_include_pad", 0))
-    return f("avg_pool")(n[0], kernel_size=kernel, ceil_mode=bool(n.get("ceil_mode", 0)), count_include_pad=edges, **geometry)
+    ceil = bool(n.get("ceil_mode", 0))
+    return _ranked("avg_pool", len(kernel))(n[0], kernel_size=kernel, ceil_mode=ceil, count_include_pad=edges, **geometry)
 
 
 @operator("GlobalAveragePool", "GlobalMaxPool")
