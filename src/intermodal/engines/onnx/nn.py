@@ -29,7 +29,7 @@ _SMALL: Final = _FLOATS - {dtypes.float64}
 
 @lowering(only=_FLOATS)
 def relu(g: Builder, x: Value) -> Value:
-    return g.op("Max", x, g.constant_like(x, 0))
+    return g.op("Relu", x)
 
 
 @lowering(only=_FLOATS)

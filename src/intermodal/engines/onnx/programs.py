@@ -77,6 +77,8 @@ def _scalar(g: Builder, value: Any, dtype: DType) -> Value | None:
 
 def compiled(program: Program) -> Callable[..., Sequence[OnnxArray]]:
     """A program as one session, with the constants in it. It takes them with each call all the same, as programs do."""
+    if not program.ir.outputs:
+        return lambda *_: []  # ONNX Runtime takes no model without results
     g = Builder()
     results = write(g, program)
     for proto, array in g.weights:
@@ -85,7 +87,10 @@ def compiled(program: Program) -> Callable[..., Sequence[OnnxArray]]:
             proto.external_data.add(key=key, value=text)
     model = g.model(results)  # which leaves out the weights that no operator takes
     weights = {proto.name: enter(array) for proto, array in g.weights}
-    session = Session(model, program.device, weights, whole=True)
+    try:
+        session = Session(model, program.device, weights, whole=True)
+    except Exception as error:  # classes of ONNX Runtime's own, one for each kind of status
+        raise UnsupportedError(f"compile: ONNX Runtime refuses this program: {error}. Run it as a graph instead.") from error
     held = len(program.constants)
     if session.provider.memory != "cpu" or not all(isinstance(n, int) for t in program.ir.outputs for n in t.shape):
         return lambda *arrays: session.run(arrays[held:])

@@ -54,7 +54,8 @@ def _key(g: Builder, x: Value) -> Value:
     if not x.dtype.is_floating:
         return x
     x = g.cast(x, dtypes.float32) if x.dtype.bits == 16 else x
-    x = g.op("Add", x, g.constant(0.0, x.dtype))
+    zero = g.constant(0.0, x.dtype)
+    x = select(g, g.op("Equal", x, zero), zero, x)  # a sum with 0 does it too, but ONNX Runtime takes such sums out
     integer = dtypes.int32 if x.dtype is dtypes.float32 else dtypes.int64
     bits, last = g.bitcast(x, integer), g.constant(integer_range(integer)[1], integer)
     ordered = select(g, g.op("Less", bits, g.constant(0, integer)), g.op("BitwiseXor", bits, last), bits)

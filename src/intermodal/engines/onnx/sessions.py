@@ -78,7 +78,9 @@ class Session:
         if weights:
             options.add_external_initializers(list(weights), list(weights.values()))
         self._weights = weights  # whose memory the session may use as it is
-        self._session = ort.InferenceSession(model.SerializeToString(), options, providers=chosen)._sess
+        left_out = ["MatMulScaleFusion"] if whole else None  # it holds the factor in float32, where the product is of float64 too
+        made = ort.InferenceSession(model.SerializeToString(), options, providers=chosen, disabled_optimizers=left_out)
+        self._session = made._sess
 
     @property
     def bare(self) -> Any:
