@@ -87,6 +87,30 @@ def test_the_examples_of_an_operator_give_what_onnx_says(operator: str, tmp_path
     assert shown or all("is of opset" in text for text in refusals)
 
 
+@pytest.mark.parametrize("kind", ["pytorch-converted", "pytorch-operator"])
+def test_layers_that_pytorch_exported_give_what_pytorch_gave(kind: str, tmp_path: Path) -> None:
+    """The models that come with ONNX; they are of old opsets, so its converter brings them to one that is read."""
+    from onnx import version_converter
+
+    shown = 0
+    for folder in sorted((Path(onnx.__file__).parent / "backend" / "test" / "data" / kind).iterdir()):
+        data = folder / "test_data_set_0"
+        inputs, outputs = (
+            [numpy_helper.to_array(onnx.load_tensor(f)) for f in sorted(data.glob(f"{end}_*.pb"))] for end in ("input", "output")
+        )
+        proto = version_converter.convert_version(onnx.load(folder / "model.onnx"), 17)
+        if any(
+            n.op_type == "PRelu" for n in proto.graph.node
+        ):  # it broadcasts otherwise since opset 7, which the converter does not know
+            continue
+        graph = load(proto, tmp_path)
+        found = graph.run(*map(im.asarray, inputs[: len(graph.ir.inputs)]))
+        for mine, its in zip(found if isinstance(found, tuple) else (found,), outputs, strict=True):
+            np.testing.assert_allclose(mine.numpy(), its, rtol=1e-3, atol=1e-5, err_msg=folder.name)  # ONNX's own bounds for them
+        shown += 1
+    assert shown >= 35
+
+
 @pytest.mark.parametrize(("model", "shape", "sizes"), MODELS, ids=lambda v: getattr(v, "__name__", None))
 def test_what_is_exported_is_imported_and_runs_the_same(
     model: Callable[[im.Tensor], im.Tensor], shape: tuple[Any, ...], sizes: list[tuple[int, ...]], tmp_path: Path

@@ -163,6 +163,13 @@ def thresholded_relu(n: Node) -> Any:
     return f("where")(n[0] > n.get("alpha", 1.0), n[0], f("zeros_like")(n[0]))
 
 
+@operator("Shrink")
+def shrink(n: Node) -> Any:
+    bias, limit = n.get("bias", 0.0), n.get("lambd", 0.5)
+    inner = f("where")(n[0] > limit, n[0] - bias, f("zeros_like")(n[0]))
+    return f("where")(n[0] < -limit, n[0] + bias, inner)
+
+
 @operator("HardSigmoid")
 def hard_sigmoid(n: Node) -> Any:
     return f("hard_sigmoid")(n[0], alpha=n.get("alpha", 0.2), beta=n.get("beta", 0.5))

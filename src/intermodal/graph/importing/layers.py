@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from functools import reduce
+from typing import Any, Final
 
 from intermodal.errors import GraphError
 from intermodal.graph.importing.node import Node, f, operator
@@ -98,6 +99,46 @@ def global_pool(n: Node) -> Any:
     return f("mean" if n.op == "GlobalAveragePool" else "max")(n[0], axis=tuple(range(2, n[0].ndim)), keepdims=True)
 
 
+# What ONNX says in three attributes: how places are counted, how they are rounded; and our mode, and whether corners stay.
+_RESIZED: Final = {
+    ("nearest", "asymmetric", "floor"): ("nearest", False),
+    ("nearest", "half_pixel", "round_prefer_ceil"): ("nearest_exact", False),
+    ("linear", "half_pixel", ""): ("linear", False),
+    ("linear", "align_corners", ""): ("linear", True),
+    ("cubic", "half_pixel", ""): ("cubic", False),
+    ("cubic", "align_corners", ""): ("cubic", True),
+}
+
+
+@operator("Resize")
+def resize(n: Node) -> Any:
+    n.only(antialias=0, exclude_outside=0, keep_aspect_ratio_policy="stretch", cubic_coeff_a=-0.75)
+    n.ignore("extrapolation_value")
+    mode, counted = n.get("mode", "nearest"), n.get("coordinate_transformation_mode", "half_pixel")
+    rounded = n.get("nearest_mode", "round_prefer_floor")
+    key = (mode, "half_pixel" if counted == "pytorch_half_pixel" else counted, rounded if mode == "nearest" else "")
+    if key not in _RESIZED:
+        raise GraphError(
+            f"{mode} by {counted} and {rounded} is not read; {', '.join(' '.join(k).strip() for k in _RESIZED)} are."
+        )
+    scales, sizes, ndim = n.known(2), n.numbers(3), n[0].ndim
+    axes = [a + ndim if a < 0 else a for a in n.get("axes") or range(ndim)]
+    new, factors = list(n[0].shape), [1.0] * ndim
+    for i, axis in enumerate(axes):
+        if sizes:
+            new[axis] = sizes[i]
+        elif scales is not None and scales.size:
+            factors[axis] = float(scales[i])
+            new[axis] = int(n[0].shape[axis] * factors[axis])
+    if tuple(new[:2]) != n[0].shape[:2] or (counted == "pytorch_half_pixel" and 1 in new[2:]):
+        raise GraphError("batch, channels, and lines of one element by pytorch_half_pixel are not read.")
+    how, corners = _RESIZED[key]
+    if corners and any(n[0].shape[a] * factors[a] != new[a] for a in range(ndim) if factors[a] != 1.0):
+        raise GraphError("align_corners with scales that leave parts of an element is not read. Give the sizes.")
+    target: dict[str, Any] = {"size": tuple(new[2:])} if sizes or corners else {"scale_factor": tuple(factors[2:])}
+    return f("interpolate")(n[0], mode=how, align_corners=corners, **target)
+
+
 # --- normalization -----------------------------------------------------------------------------------------------
 
 
@@ -126,6 +167,17 @@ def layer_normalization(n: Node) -> Any:
         return made
     along = {"axis": how["axis"], "keepdims": True}
     return [made, f("mean")(n[0], **along), f("rsqrt")(f("var")(n[0], **along) + how["eps"])]
+
+
+@operator("LRN")
+def local_response(n: Node) -> Any:
+    """Each channel over a power of the mean square of its neighbours."""
+    size, x = n.get("size"), n[0]
+    before = (size - 1) // 2
+    pairs = tuple((before, size - 1 - before) if axis == 1 else (0, 0) for axis in range(x.ndim))
+    squares = f("pad")(f("square")(x), pairs)
+    total = reduce(f("add"), [squares[:, i : i + x.shape[1]] for i in range(size)])
+    return x / (total * (n.get("alpha", 1e-4) / size) + n.get("bias", 1.0)) ** n.get("beta", 0.75)
 
 
 @operator("InstanceNormalization")
