@@ -23,7 +23,7 @@ onnx = pytest.importorskip("onnx")
 ENGINE = im.Device("onnx:cpu")
 DTYPES = (im.float32, im.int64, im.bool, im.float16, im.uint8, im.float64)
 REFUSED = {
-    **dict.fromkeys(("qr", "svd", "eigh", "svdvals", "eigvalsh", "matrix_norm", "matrix_rank", "pinv", "cond"), "factorizes"),
+    **dict.fromkeys(("qr", "svd", "eigh", "svdvals", "eigvalsh", "matrix_norm", "matrix_rank", "pinv"), "factorizes"),
     "pow": "of integers",
     **dict.fromkeys(
         ("bincount", "masked_select", "argwhere", "unique_all", "unique_counts", "unique_inverse", "unique_values"), "on data"
@@ -223,6 +223,22 @@ def test_constants_beside_the_model_are_read_from_there(tmp_path: Path) -> None:
     assert path.stat().st_size < inside
     assert (tmp_path / "m.onnx.data").stat().st_size > 32 * 16 * 4
     np.testing.assert_array_equal(run(path, [x])[0], expected)
+
+
+def test_many_bytes_of_constants_go_beside_the_model_by_themselves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("intermodal.engines.onnx.exporting._INSIDE", 2000)
+    im.trace(mlp, im.Spec(("n", 16), im.float32)).save(tmp_path / "m.onnx")
+    assert (tmp_path / "m.onnx.data").exists()
+
+
+def test_what_the_checker_refuses_is_not_left_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise onnx.checker.ValidationError("no such thing")
+
+    monkeypatch.setattr("onnx.checker.check_model", refuse)
+    with pytest.raises(UnsupportedError, match="ONNX's checker refuses the model: no such thing"):
+        im.trace(mlp, im.Spec(("n", 16), im.float32)).save(tmp_path / "m.onnx", external=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_names_that_meet_are_told_apart(tmp_path: Path) -> None:

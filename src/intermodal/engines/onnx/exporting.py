@@ -32,10 +32,11 @@ def save(program: Program, path: Path, names: tuple[list[str], list[str]], exter
     g = Builder(reserved={*inputs, *outputs})
     results = write(g, program, inputs)
     beside = sum(a.nbytes for _, a in g.weights) > _INSIDE if external is None else external
+    data = path.with_name(f"{path.name}.data")
     if beside:
-        with path.with_name(f"{path.name}.data").open("wb") as file:
+        with data.open("wb") as file:
             for proto, array in g.weights:
-                _put(proto, array, file, f"{path.name}.data")
+                _put(proto, array, file, data.name)
     else:
         for proto, array in g.weights:
             proto.raw_data = np.ascontiguousarray(array).tobytes()
@@ -43,6 +44,9 @@ def save(program: Program, path: Path, names: tuple[list[str], list[str]], exter
     try:
         onnx.checker.check_model(str(path), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        path.unlink()
+        if beside:
+            data.unlink()
         raise UnsupportedError(f"save: ONNX's checker refuses the model: {error}. Give the sizes as numbers.") from error
 
 
