@@ -115,6 +115,7 @@ def _bare_session(program: Callable[..., Any], arrays: Arrays) -> Callable[[], A
     with tempfile.TemporaryDirectory() as folder:
         graph.save(Path(folder) / "program.onnx")
         options = ort.SessionOptions()
+        im.exp(im.ones(1, device=DEVICES["onnx"]))  # the pool is there once the engine has computed
         options.use_per_session_threads = False  # as intermodal's own, on the one pool of the process
         session = ort.InferenceSession(str(Path(folder) / "program.onnx"), options, providers=["CPUExecutionProvider"])
     feed = {i.name: ort.OrtValue.ortvalue_from_numpy(a) for i, a in zip(session.get_inputs(), arrays, strict=True)}
