@@ -79,7 +79,9 @@ def move(x: Tensor, device: DeviceLike, copy: bool | None = None) -> Tensor:
     if target is x._place.device and not copy:
         return x
     if target is x._place.device and x._place.backend.lifts:
-        return type(x)(x._data, x._place)  # in a record there is no memory yet that two could share
+        from intermodal.ops.manipulation import astype
+
+        return astype(x, x.dtype)  # in a record, the op that copies
     made, carry, place = _decide(x, target, copy)
     if made.copies and copy is False:
         raise CopyRequiredError(f"to: {made.reason} copy=False forbids the copy.")

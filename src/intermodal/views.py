@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from intermodal import indexing
+from intermodal.errors import CaptureError
 
 if TYPE_CHECKING:
     from intermodal.backend import Layer
@@ -71,6 +72,10 @@ def settle(x: Tensor) -> None:
 def write(x: Tensor, value: Tensor) -> None:
     """Give a tensor another value, and with it all that share its elements."""
     share = x._share
+    if value._place.plain.backend.lifts and not (x if share is None else share.family.base)._place.plain.backend.lifts:
+        raise CaptureError(
+            "a tensor from outside is written to inside a trace, which would leave it without a value. Return what is to be written instead."
+        )
     if share is not None:
         family = share.family
         family.base = _carried_back(family.base, share.steps, value)

@@ -170,6 +170,11 @@ WHOLE: Final[dict[str, Program]] = {
         Step("source", array(1.5, "float32"), "plain"),
         Step("adam_step", V(0), V(0), V(0), V(0), step=V(1), rate=V(0), eps=0.001),
     ),
+    "an imaginary number is not zero": Program(
+        Step("source", array([[complex(0.0, 3.0), complex(0.75, 2.0)], [0j, 0j]], "complex64"), "plain"),
+        Step("all", V(0), axis=1),
+        Step("any", V(0), axis=1),
+    ),
     "the inverse of a matrix": Program(
         Step("source", array([[6.0, 0.5], [-0.5, 6.0]], "float64"), "plain"),
         Step("inv", V(0), terms=2),

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from cmath import isnan
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import update_wrapper
 from threading import RLock
 from time import perf_counter
+from types import MethodType
 from typing import Any, Final, Literal, TypeVar, overload
 
 from intermodal import config, dispatch, views
 from intermodal.autodiff import trees
-from intermodal.backend import Array, backend_of
+from intermodal.backend import Array, Backend, backend_of
 from intermodal.devices import Device
 from intermodal.errors import ArgumentError, CaptureError, DeviceMismatchError, ExecutionError, IntermodalError, UnsupportedError
 from intermodal.graph.capture import current
@@ -21,7 +24,7 @@ from intermodal.graph.donation import give_up
 from intermodal.graph.graph import Graph, bound_sizes, run_operation
 from intermodal.graph.ir import OperationIr
 from intermodal.graph.passes import clean
-from intermodal.graph.program import lowered
+from intermodal.graph.program import Program, lowered
 from intermodal.graph.tracing import captured, trace
 from intermodal.ops.table import Spec
 from intermodal.places import engine_place
@@ -115,6 +118,9 @@ class Compiled:
             raise ArgumentError(f"compile: a {type(function).__name__} cannot be called. Give a function.")
         if fallback not in ("raise", "eager"):
             raise ArgumentError(f"compile: fallback is {fallback!r}. Use 'raise' or 'eager'.")
+        numbers: object = donate  # which a caller may have got wrong
+        if not isinstance(numbers, Iterable) or any(type(i) is not int or i < 0 for i in numbers):
+            raise ArgumentError(f"compile: donate is {donate!r}. Give the numbers of arguments, counted from 0: donate=(0,).")
         update_wrapper(self, function)
         self.function, self.specs, self.donate, self.fallback = function, specs, frozenset(donate), fallback
         self._entries: dict[tuple[object, ...], Entry] = {}
@@ -124,6 +130,10 @@ class Compiled:
 
     def __repr__(self) -> str:
         return f"<compiled {getattr(self.function, '__name__', 'function')}: {len(self._entries)} signatures>"
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """In a class it is a method: ``self`` is an argument like others, a tree of tensors or part of the program."""
+        return self if instance is None else MethodType(self, instance)
 
     @property
     def entries(self) -> list[Entry]:
@@ -154,6 +164,8 @@ class Compiled:
             raise ArgumentError(
                 "compile: an argument that is no tensor must be hashable, for it is part of the program. Give arrays as tensors."
             ) from None
+        if self.donate and len(set(map(id, arrays))) < len(arrays):
+            _refuse_twice(args, self.donate, arrays)
         if entry is None:
             answer = self._first(key[1:], args, kwargs, arrays)
         else:
@@ -238,7 +250,9 @@ def _read(value: Any, key: list[object], arrays: list[Array]) -> None:
     parts = trees.children(value)
     key.append(kind)
     if parts is None:
-        key.append(value)
+        # Both zeros are equal and a NaN is not even itself; what they look like tells them apart.
+        odd = (kind is float or kind is complex) and (not value or isnan(value))
+        key.append(repr(value) if odd else value)
         return
     for step, part in parts:
         key.append(step)
@@ -270,6 +284,15 @@ def _donated(args: tuple[Any, ...], donate: frozenset[int]) -> list[int]:
     return found
 
 
+def _refuse_twice(args: tuple[Any, ...], donate: frozenset[int], arrays: Sequence[Array]) -> None:
+    counts = Counter(map(id, arrays))
+    for i in sorted(donate):
+        if any(counts[id(t._data)] > 1 for t in (trees.leaves(args[i]) if i < len(args) else ())):
+            raise ArgumentError(
+                f"compile: argument {i} is donated, but its data comes in another argument too. Pass a copy there: im.asarray(x, copy=True)."
+            )
+
+
 def _signature(tensors: Sequence[Tensor]) -> str:
     return ", ".join(f"{t.dtype}[{', '.join(map(str, t.shape))}]" for t in tensors[:4]) + (", …" if len(tensors) > 4 else "")
 
@@ -281,7 +304,7 @@ def _built(
     sizes = bound_sizes(graph.ir, tensors)
     program, draws = lowered(graph.ir, device, sizes, donated)
     backend = backend_of(device.engine)
-    function = backend.compile(program)
+    function = _compiled(backend, program) if program.ir.outputs else _nothing
     constants = [backend.from_host(c.value, device) for c in program.constants]
     places = [engine_place(device, t.dtype) for t in graph.ir.outputs]
     single = isinstance(graph.answer, Spec)
@@ -298,6 +321,22 @@ def _built(
         return graph.unflatten([Tensor(r, p) for r, p in zip(results, places, strict=True)])
 
     return function, run
+
+
+def _compiled(backend: Backend, program: Program) -> Callable[..., Sequence[Array]]:
+    try:
+        return backend.compile(program)
+    except IntermodalError:
+        raise
+    except Exception as error:  # a compiler is a world of its own, and so are its errors
+        raise UnsupportedError(
+            f"compile: {backend.engine} cannot compile this program: {error}. Run it as a graph instead, or with fallback='eager'."
+        ) from error
+
+
+def _nothing(*_: Array) -> Sequence[Array]:
+    """The program that gives no tensor, which not every compiler has."""
+    return ()
 
 
 def _drawn(draws: Sequence[OperationIr], device: Device) -> list[Array]:

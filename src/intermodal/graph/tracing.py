@@ -99,11 +99,13 @@ def _traced(
     """The ops of one run, and the answer with specs in place of its tensors."""
     trace = Trace(device, stores)
     inputs: list[TensorIr] = []
+    entered: list[tuple[Tensor, Symbol]] = []
 
     def enter(tree: Any) -> Any:
         if isinstance(tree, Spec):
             made = trace.tensor(Spec(evaluated(tree.shape, sizes), tree.dtype))
             inputs.append(trace.named(made._data))
+            entered.append((made, made._data))
             return made
         parts = trees.children(tree)
         return tree if parts is None else trees.rebuild(tree, [enter(part) for _, part in parts])
@@ -113,6 +115,11 @@ def _traced(
         answer = function(*arguments)
         outputs = [_named(trace, t) for t in trees.leaves(answer)]
     names = _unique([p for name, tree in zip(_parameters(function, len(given)), given, strict=True) for p in _paths(tree, name)])
+    for name, (tensor, symbol) in zip(names, entered, strict=True):
+        if tensor._raw is not symbol or (tensor._share is not None and tensor._share.family.version):
+            raise CaptureError(
+                f"the function writes to its argument {name}, and a captured program changes no argument. Return the new value, or write to a copy: im.asarray(x, copy=True)."
+            )
     results = _unique(_paths(answer, "result"))
     outline = trees.map_leaves(lambda t: Spec(None, t.dtype), answer)
     ir = GraphIr(tuple(inputs), tuple(outputs), tuple(trace.operations), tuple(trace.constants), names, results)

@@ -199,12 +199,12 @@ def _some(x: Any, axis: Shape) -> Any:
 
 @compiled
 def all_(x: Any, axis: Shape, keepdims: bool) -> Any:
-    return jnp.all(x, axis=axis, keepdims=keepdims)
+    return jnp.all(x != 0, axis=axis, keepdims=keepdims)  # of a complex number jnp.all looks at the real part alone
 
 
 @compiled
 def any_(x: Any, axis: Shape, keepdims: bool) -> Any:
-    return jnp.any(x, axis=axis, keepdims=keepdims)
+    return jnp.any(x != 0, axis=axis, keepdims=keepdims)
 
 
 @compiled

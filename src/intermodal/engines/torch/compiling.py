@@ -29,7 +29,7 @@ def compiled(program: Program) -> Callable[..., Sequence[torch.Tensor]]:
         with torch.no_grad(), warnings.catch_warnings(action="ignore"):
             graph = make_fx(program.function(), tracing_mode="fake")(*examples)
             run: Callable[..., Sequence[torch.Tensor]] = torch._inductor.compile(graph, examples)
-    except Exception as error:  # the compiler is a world of its own, and so are its errors
+    except Exception as error:
         raise UnsupportedError(f"compile: PyTorch cannot compile this program: {error}. Run it as a graph instead.") from error
     contiguous = torch.Tensor.is_contiguous
 
