@@ -37,6 +37,7 @@ Fallback = Literal["raise", "eager"]
 _trace, _low_dtype = current.get, dispatch.low_dtype.get
 _log: Final = logging.getLogger(__name__)
 _clock: Final = itertools.count()
+_OF_CACHES: Final = {config.infer_cache, config.compile_cache, config.onnx_sessions, config.onnx_threads}  # they change no answer
 
 
 @dataclass(slots=True)
@@ -217,6 +218,7 @@ class Compiled:
         read: set[config.Setting[Any]] = set()
         with config.noting(read):
             found = self._captured(args, kwargs, device)
+        read -= _OF_CACHES
         if not read.issubset(self._settings):
             self._settings = (*self._settings, *sorted(read.difference(self._settings), key=lambda s: s.name))
             self._entries.clear()  # whose keys do not tell these settings

@@ -175,7 +175,8 @@ class TorchBackend(Backend):
     ) -> Sequence[Any]:
         if type(row.infer) is Elementwise:
             like = next(a for a in arrays if isinstance(a, torch.Tensor))
-            if len(arrays) > 2 or not traced(like):  # of a pair, natives take scalars, which a compiler builds in
+            # A scalar behind a tensor is taken by natives as it is, and a compiler builds it in.
+            if len(arrays) > 2 or arrays[0] is not like or not traced(like):
                 arrays = [as_operand(a, like) for a in arrays]
         try:
             return super().execute(row, arrays, attrs, outputs, native)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import torch
@@ -25,7 +26,7 @@ _SAME: Final[dict[str, Any]] = {
     "log": torch.log, "log2": torch.log2, "log10": torch.log10, "logaddexp": torch.logaddexp,
     "reciprocal": torch.reciprocal, "rsqrt": torch.rsqrt, "hypot": torch.hypot, "sin": torch.sin, "cos": torch.cos,
     "tan": torch.tan, "asin": torch.asin, "atan": torch.atan, "sinh": torch.sinh, "cosh": torch.cosh,
-    "tanh": torch.tanh, "asinh": torch.asinh, "acosh": torch.acosh, "atanh": torch.atanh, "atan2": torch.atan2,
+    "tanh": torch.tanh, "asinh": torch.asinh, "atanh": torch.atanh, "atan2": torch.atan2,
     "erf": torch.erf, "erfc": torch.erfc, "signbit": torch.signbit, "copysign": torch.copysign, "nextafter": torch.nextafter,
     "isnan": torch.isnan, "isinf": torch.isinf, "isfinite": torch.isfinite, "complex": torch.complex,
 }  # fmt: skip
@@ -201,9 +202,20 @@ def _divide_integers(x1: Any, x2: Any) -> Any:
 @lifting
 def remainder(x1: Any, x2: Any) -> Any:
     if x1.dtype.is_floating_point:
-        result = torch.remainder(_nearer(x1, x2), x2)
+        if traced(x1):  # compiled, PyTorch's remainder is the dividend less a rounded multiple: NaN for an infinite divisor
+            rest = torch.fmod(_nearer(x1, x2), x2)
+            result = torch.where((rest != 0) & ((rest < 0) != (x2 < 0)), rest + x2, rest)
+        else:
+            result = torch.remainder(_nearer(x1, x2), x2)
         return torch.where(result == 0, torch.copysign(result, x2), result)  # a zero has the divisor's sign
     return torch.where(x2 == 0, 0, torch.remainder(x1, torch.where(x2 == 0, 1, x2)))  # likewise
+
+
+@native
+def acosh(x: Any) -> Any:
+    if not traced(x) or x.dtype.is_complex:
+        return torch.acosh(x)
+    return torch.where(x > 1e9, torch.log(x) + math.log(2.0), torch.acosh(x))  # compiled, x * x overflows in it
 
 
 def _nearer(x1: Any, x2: Any) -> Any:
