@@ -561,3 +561,17 @@ def test_memory_is_used_again_where_nobody_else_has_it() -> None:
     assert outs[0] is None  # the first op reads the argument, which is not to be taken
     assert all(out is found for out in outs[1:])
     assert not x.any()
+
+
+def test_a_dict_by_position_is_not_taken_for_keywords() -> None:
+    calls = []
+
+    @im.compile
+    def function(x: im.Tensor, options: Any = None, *, a: Any = None) -> im.Tensor:
+        calls.append(a is None)
+        return x + (options["a"] if a is None else a * 10)
+
+    x = im.ones(2)
+    assert function(x, {"a": x}).tolist() == [2, 2]
+    assert function(x, a=x).tolist() == [11, 11]
+    assert calls == [True, False]

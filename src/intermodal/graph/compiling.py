@@ -37,6 +37,7 @@ Fallback = Literal["raise", "eager"]
 _trace, _low_dtype = current.get, dispatch.low_dtype.get
 _log: Final = logging.getLogger(__name__)
 _clock: Final = itertools.count()
+_KEYWORDS: Final = object()  # stands before them in a key: f(x, {"a": y}) is not f(x, a=y)
 _OF_CACHES: Final = {config.infer_cache, config.compile_cache, config.onnx_sessions, config.onnx_threads}  # they change no answer
 
 
@@ -151,7 +152,7 @@ class Compiled:
             return self.function(*args, **kwargs)
         key: list[object] = [self._surroundings()]
         arrays: list[Array] = []
-        for arg in (*args, kwargs) if kwargs else args:
+        for arg in (*args, _KEYWORDS, kwargs) if kwargs else args:
             if type(arg) is Tensor and arg._share is None:  # what `_read` does with most arguments
                 array, place = arg._raw, arg._spot
                 arrays.append(array)
