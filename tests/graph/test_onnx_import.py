@@ -250,17 +250,36 @@ def test_bytes_that_are_no_model_are_refused(tmp_path: Path) -> None:
 
 
 def test_what_is_cut_short_or_changed_is_read_or_refused(tmp_path: Path) -> None:
-    proto = model([helper.make_node("Add", ["x", "c"], ["y"])], {"x": ["n", 3]}, ["y"], {"c": np.ones(3, np.float32)})
-    data, random = proto.SerializeToString(), np.random.default_rng(0)
-    for _ in range(300):
-        changed = bytearray(data[: random.integers(1, len(data) + 1)])
-        for _ in range(random.integers(0, 4)):
-            changed[random.integers(len(changed))] = random.integers(256)
-        (tmp_path / "m.onnx").write_bytes(bytes(changed))
-        try:
-            im.Graph.load(tmp_path / "m.onnx")
-        except GraphError:
-            continue
+    random = np.random.default_rng(0)
+    models = [cases[0].model.SerializeToString() for cases in examples().values() if cases]
+    for data in models:
+        for _ in range(10):
+            changed = bytearray(data[: random.integers(1, len(data) + 1)] if random.random() < 0.2 else data)
+            for _ in range(random.integers(1, 5)):
+                changed[random.integers(len(changed))] = random.integers(256)
+            (tmp_path / "m.onnx").write_bytes(bytes(changed))
+            try:
+                im.Graph.load(tmp_path / "m.onnx")
+            except GraphError:
+                continue
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        helper.make_node("MaxPool", ["x"], ["y"]),
+        helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=1.5),
+        helper.make_node("LayerNormalization", ["x", "x"], ["y"], axis=-(2**60)),
+        helper.make_node("Split", ["x"], ["y"], num_outputs=2**40),
+        helper.make_node("LRN", ["x"], ["y"], size=2**40),
+        helper.make_node("ScatterElements", ["x", "x", "x"], ["y"], reduction="mad"),
+        helper.make_node("Attention", ["x", "x", "x"], ["y"], q_num_heads=0, kv_num_heads=0),
+    ],
+    ids=lambda node: node.op_type,
+)
+def test_attributes_that_make_no_sense_are_refused_at_once(node: Any, tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=f"node 0, {node.op_type}: "):
+        load(model([node], {"x": [2, 3, 4]}, ["y"], opset=23), tmp_path)
 
 
 def test_limits_hold(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from intermodal.tensor import Tensor
 
 __all__: list[str] = []
 
+_WIDEST: Final = 1000  # channels that LRN takes together, each of which is an op
 Pairs = tuple[tuple[int, int], ...]
 
 
@@ -173,6 +174,8 @@ def layer_normalization(n: Node) -> Any:
 def local_response(n: Node) -> Any:
     """Each channel over a power of the mean square of its neighbours."""
     size, x = n.get("size"), n[0]
+    if not 0 < size <= _WIDEST:
+        raise GraphError(f"size is {size}; 1 to {_WIDEST} is read.")
     before = (size - 1) // 2
     pairs = tuple((before, size - 1 - before) if axis == 1 else (0, 0) for axis in range(x.ndim))
     squares = f("pad")(f("square")(x), pairs)

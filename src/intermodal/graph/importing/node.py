@@ -104,6 +104,8 @@ class Node:
         if value is None:
             raise GraphError("the attribute axis is missing.")
         ndim = self[0].ndim if rank is None else rank
+        if not -ndim <= value <= ndim:
+            raise GraphError(f"axis {value} does not fit {ndim} axes.")
         return int(value) + ndim if value < 0 else int(value)
 
     def only(self, **allowed: Any) -> None:

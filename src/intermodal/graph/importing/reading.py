@@ -12,8 +12,8 @@ import numpy as np
 
 from intermodal import config, dtypes
 from intermodal.conversion import asarray, to_numpy
-from intermodal.errors import GraphError, IntermodalError
-from intermodal.graph.importing import elementwise as _elementwise, layers as _layers, shapes as _shapes  # noqa: F401  # which fill the table
+from intermodal.errors import CaptureError, GraphError, IntermodalError
+from intermodal.graph.importing import elementwise as _elementwise, layers as _layers, shapes as _shapes  # noqa: F401  # they fill the table
 from intermodal.graph.importing.model import HostArray, Model, dtype_of, open_model
 from intermodal.graph.importing.node import OPERATORS, Node, attributes
 from intermodal.graph.ir import ConstantIr, GraphIr
@@ -30,13 +30,24 @@ __all__ = ["read"]
 _DEVICE: Final = "numpy:cpu"
 _SHORT: Final = 1024  # elements of a value that is computed while the model is read: shapes, axes, bounds
 _NAMES: Final = 8  # named sizes of a model; the number of traces grows with their square
+_MALFORMED: Final = (
+    ValueError,
+    TypeError,
+    LookupError,
+    ArithmeticError,
+)  # of an attribute that is missing or of another kind than it must be
 _WORDS: Final = frozenset((*dtypes.names(), "None", "True", "False", "inf", "nan"))
 
 
 def read(path: Path, limits: Limits = LIMITS) -> GraphIr:
     """The graph of an ONNX model, checked. Names of sizes (``dim_param``) are kept."""
-    model = open_model(path, limits)
-    specs = _Inputs(limits).specs(model)
+    try:
+        model = open_model(path, limits)
+        specs = _Inputs(limits).specs(model)
+    except IntermodalError:
+        raise
+    except _MALFORMED as error:  # protobuf gives bytes for text that is no UTF-8, say
+        raise GraphError(f"{path.name} is not well-formed: {error}.") from error
     names = [i.name for i in model.inputs]
     weights = dict(model.constants)
 
@@ -46,8 +57,8 @@ def read(path: Path, limits: Limits = LIMITS) -> GraphIr:
     held = [Spec(a.shape, dtypes.as_dtype(a.dtype)) for a in weights.values()]
     try:
         ir = trace(run, specs, held, device=_DEVICE).ir
-    except RecursionError as error:
-        raise GraphError(f"{path.name} is nested too deeply to be read.") from error
+    except CaptureError as error:  # what the names of its sizes cannot say
+        raise GraphError(f"{path.name}: {error}") from error
     # Constants were operands while the model was traced, so that none was copied for each trace.
     count = len(specs)
     constants = tuple(ConstantIr(t.id, a) for t, a in zip(ir.inputs[count:], weights.values(), strict=True))
@@ -116,9 +127,10 @@ def _run(model: Model, inputs: dict[str, Tensor], weights: dict[str, Tensor]) ->
     for i, proto in enumerate(model.nodes):
         try:
             _node(proto, model.opset, values, known)
-        except IntermodalError as error:
+        except (IntermodalError, *_MALFORMED) as error:
             label = f" ({proto.name})" if proto.name else ""
-            raise GraphError(f"node {i}, {proto.op_type}{label}: {error}") from error
+            what = error if isinstance(error, IntermodalError) else f"it is not well-formed: {error}"
+            raise GraphError(f"node {i}, {proto.op_type}{label}: {what}") from error
     missing = [name for name in model.outputs if name not in values]
     if missing:
         raise GraphError(f"the model has no node that makes its result {missing[0]}.")
@@ -152,13 +164,18 @@ def _node(proto: Any, opset: int, values: dict[str, Tensor], known: dict[str, Ho
         shape = inputs[0].shape if inputs[0] is not None else ()
         whole = np.asarray(shape[slice(attrs.get("start"), attrs.get("end"))], np.int64)
         known[outputs[0]] = whole if proto.op_type == "Shape" else np.asarray(np.prod(shape, dtype=np.int64))
-    elif all(not name or name in known for name in proto.input) and all(_is_short(r) for r in results):
+    elif _is_plain(function) and all(not name or name in known for name in proto.input) and all(map(_is_short, results)):
         # In a context of its own, where no trace is under way: the value itself, for whoever needs it as a number.
         try:
             computed = Context().run(_computed, called, fixed)
         except IntermodalError:  # it is raised when the graph runs, if it is so for its sizes too
             return
         known.update((name, a) for name, a in zip(proto.output, computed, strict=False) if name)
+
+
+def _is_plain(function: Any) -> bool:
+    """Whether an operator is one that shapes are computed with, and that needs no more memory than its operands and results."""
+    return function.__module__ != _layers.__name__ and function is not OPERATORS["Einsum"]
 
 
 def _is_short(x: Tensor) -> bool:

@@ -93,9 +93,10 @@ def concat(n: Node) -> Any:
 @operator("Split")
 def split(n: Node) -> Any:
     axis, sizes = n.axis(0), n.numbers(1, "split")
-    n.ignore("num_outputs")
+    if n.get("num_outputs", n.outputs) != n.outputs:
+        raise GraphError(f"num_outputs is {n.get('num_outputs')}, and it has {n.outputs} results.")
     if sizes is None:
-        parts = n.get("num_outputs") or n.outputs
+        parts = n.outputs
         each = -(-n[0].shape[axis] // parts)
         sizes = [each] * (parts - 1) + [n[0].shape[axis] - each * (parts - 1)]
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
