@@ -170,6 +170,12 @@ WHOLE: Final[dict[str, Program]] = {
         Step("source", array(1.5, "float32"), "plain"),
         Step("adam_step", V(0), V(0), V(0), V(0), step=V(1), rate=V(0), eps=0.001),
     ),
+    "the angle of a NaN is one": Program(
+        Step(
+            "source", array([complex(-3e38, nan), complex(1.0, nan), complex(nan, inf), complex(nan, 1.0)], "complex64"), "plain"
+        ),
+        Step("atan", V(0)),
+    ),
     "an imaginary number is not zero": Program(
         Step("source", array([[complex(0.0, 3.0), complex(0.75, 2.0)], [0j, 0j]], "complex64"), "plain"),
         Step("all", V(0), axis=1),

@@ -21,8 +21,9 @@ from intermodal.ops.table import TABLE
 ENGINES = [engine for engine in ("torch", "jax") if find_spec(engine)]
 # A program of new shapes takes JAX seconds, because it compiles each op for each of them; PyTorch runs thirty programs a second.
 SHORT = {"torch": 500, "jax": 500 if os.environ.get("INTERMODAL_TEST_JAX") == "1" else 8}
-COMPILED = {"numpy": 40, "jax": 6, "torch": 2}
-COMPILED_LONG = {"numpy": 2000, "jax": 2000, "torch": 100}
+COMPILED = {"numpy": 40, "jax": 6, "torch": 2, "onnx": 6}
+COMPILED_LONG = {"numpy": 2000, "jax": 2000, "torch": 100, "onnx": 500}
+COMPILING = ["numpy", *ENGINES, *(["onnx"] if find_spec("onnxruntime") else [])]
 SCOPE = {"Program": Program, "Step": Step, "V": V, "array": array, "np": np, "nan": np.nan, "inf": np.inf}
 LONG = int(os.environ.get("INTERMODAL_DIFFERENTIAL_PROGRAMS", "20000"))
 
@@ -52,7 +53,7 @@ def test_of_what_once_differed(sentence: str, engine: str) -> None:
 # --- as one compiled function --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("engine", ["numpy", *ENGINES])
+@pytest.mark.parametrize("engine", COMPILING)
 def test_a_random_program_compiled_gives_what_it_gives_step_by_step(engine: str) -> None:
     found = long.run_part(0, [im.Device(f"{engine}:cpu")], narrow=engine != "numpy", compiled=True, size=COMPILED[engine])
     assert not found.mismatches, "\n".join(found.mismatches)
@@ -60,7 +61,7 @@ def test_a_random_program_compiled_gives_what_it_gives_step_by_step(engine: str)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("engine", ["numpy", *ENGINES])
+@pytest.mark.parametrize("engine", COMPILING)
 def test_very_many_programs_compiled_give_what_they_give_step_by_step(engine: str) -> None:
     found = long.run_parts(COMPILED_LONG[engine], [f"{engine}:cpu"], narrow=engine != "numpy", compiled=True)
     assert not found.mismatches, "\n".join(found.mismatches)

@@ -41,6 +41,11 @@ _EDGES: Final[dict[str, Callable[[Any, Any], list[tuple[Any, Any, Any]]]]] = {
     "acos": lambda a, b: [(jnp.isnan(b) & jnp.isfinite(a), jnp.where(a == 0, pi / 2, nan), nan)],
     "acosh": lambda a, b: [(jnp.isnan(b) & jnp.isfinite(a), nan, jnp.where(a == 0, pi / 2, nan))],
     "asinh": lambda a, b: [(jnp.isnan(a) & (b == 0), nan, b)],
+    "atan": lambda a, b: [
+        (jnp.isnan(a), nan, jnp.where((b == 0) | jnp.isinf(b), jnp.copysign(0, b), nan)),
+        (jnp.isnan(b) & jnp.isfinite(a), nan, nan),
+        (jnp.isinf(b) & (a == 0), jnp.copysign(pi / 2, a), jnp.copysign(0, b)),
+    ],
     "atanh": lambda a, b: [
         (jnp.isnan(b), jnp.where((a == 0) | jnp.isinf(a), jnp.copysign(0, a), nan), nan),
         (jnp.isnan(a) & jnp.isfinite(b), nan, nan),
