@@ -27,8 +27,7 @@ _SAME: Final[dict[str, Any]] = {
     "reciprocal": torch.reciprocal, "rsqrt": torch.rsqrt, "hypot": torch.hypot, "sin": torch.sin, "cos": torch.cos,
     "tan": torch.tan, "asin": torch.asin, "atan": torch.atan, "sinh": torch.sinh, "cosh": torch.cosh,
     "tanh": torch.tanh, "asinh": torch.asinh, "atanh": torch.atanh, "atan2": torch.atan2,
-    "erf": torch.erf, "erfc": torch.erfc, "signbit": torch.signbit, "copysign": torch.copysign, "nextafter": torch.nextafter,
-    "isnan": torch.isnan, "isinf": torch.isinf, "isfinite": torch.isfinite, "complex": torch.complex,
+    "erf": torch.erf, "erfc": torch.erfc, "copysign": torch.copysign,     "isnan": torch.isnan, "isinf": torch.isinf, "isfinite": torch.isfinite, "complex": torch.complex,
 }  # fmt: skip
 NATIVES.update(_SAME)
 for _name in (
@@ -38,7 +37,6 @@ for _name in (
     "hypot",
     "atan2",
     "copysign",
-    "nextafter",
     "logical_and",
     "logical_or",
     "logical_xor",
@@ -209,6 +207,33 @@ def remainder(x1: Any, x2: Any) -> Any:
             result = torch.remainder(_nearer(x1, x2), x2)
         return torch.where(result == 0, torch.copysign(result, x2), result)  # a zero has the divisor's sign
     return torch.where(x2 == 0, 0, torch.remainder(x1, torch.where(x2 == 0, 1, x2)))  # likewise
+
+
+@native
+def signbit(x: Any) -> Any:
+    if traced(x) and x.itemsize == 2:  # of which PyTorch's compiler has none
+        return x.contiguous().view(torch.int16) < 0
+    return torch.signbit(x)
+
+
+@native
+def nextafter(x1: Any, x2: Any) -> Any:
+    like = x1 if isinstance(x1, torch.Tensor) else x2
+    first, second = as_operand(x1, like), as_operand(x2, like)
+    if not traced(like) or like.itemsize != 2:
+        return torch.nextafter(first, second)
+    # Compiled, PyTorch's takes the next number of 32 bits. As integers in the numbers' order it is the next integer.
+    here, there = (_ordered(a) for a in torch.broadcast_tensors(first, second))
+    moved = here + torch.sign(there - here)
+    bits = torch.where(moved < 0, 0x8000 - moved, torch.where((moved == 0) & (first < 0), 0x8000, moved))
+    found = torch.where(bits >= 0x8000, bits - 0x10000, bits).to(torch.int16).view(like.dtype)
+    odd = first.isnan() | second.isnan()
+    return torch.where(odd, math.nan, torch.where(first == second, second, found))
+
+
+def _ordered(x: Any) -> Any:
+    bits = x.contiguous().view(torch.int16).to(torch.int32)
+    return torch.where(bits < 0, -(bits & 0x7FFF), bits)
 
 
 @native
