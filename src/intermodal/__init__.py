@@ -31,9 +31,9 @@ from intermodal import (
     random as random,
 )
 from intermodal.backend import Backend as Backend, DTypeUsage as DTypeUsage
+from intermodal.config import default_device as default_device
 from intermodal.conversion import asarray as asarray, from_dlpack as from_dlpack
 from intermodal.devices import Device as Device
-from intermodal.dispatch import default_device as default_device
 from intermodal.dtypes import (
     DType as DType,
     bfloat16 as bfloat16,

@@ -28,7 +28,7 @@ from intermodal import dtypes
 from intermodal.devices import Device, as_device
 from intermodal.errors import InvalidValueError
 
-__all__ = ["get", "scope", "set"]
+__all__ = ["default_device", "get", "scope", "set"]
 
 T = TypeVar("T")
 
@@ -121,6 +121,11 @@ onnx_sessions: Final[Setting[int]] = Setting("onnx_sessions", 1024, _read_count)
 onnx_threads: Final[Setting[int]] = Setting("onnx_threads", 0, _read_count)
 _ALL: Final = (device, default_float, promotion, infer_cache, compile_cache, jax_x64, onnx_sessions, onnx_threads)
 SETTINGS: Final[dict[str, Setting[object]]] = {s.name: s for s in _ALL}  # type: ignore[misc]  # Setting is invariant; the map only reads
+
+
+def default_device() -> Device:
+    """The device on which creation functions put new tensors: scope, process setting, ``INTERMODAL_DEVICE``, ``numpy:cpu``."""
+    return device.get()
 
 
 def _find(name: str) -> Setting[object]:

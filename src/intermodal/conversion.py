@@ -186,7 +186,6 @@ def asarray(
         >>> im.asarray([1, 2, 3], dtype="bfloat16")
         Tensor([1, 2, 3], dtype=bfloat16, device=numpy:cpu)
     """
-    from intermodal.dispatch import default_device  # the entry point stands above this module
     from intermodal.places import place_of
     from intermodal.tensor import Tensor
 
@@ -197,7 +196,7 @@ def asarray(
     if own is not None:
         data, where, found = own
         return _from_tensor(Tensor(data, place_of(where, found)), wanted, where if device is None else as_device(device), copy)
-    target = default_device() if device is None else as_device(device)
+    target = config.default_device() if device is None else as_device(device)
     host, fresh = _host_array(obj, wanted, copy)
     place = place_of(target, dtypes.as_dtype(host.dtype))
     return Tensor(transfer.enter(host, place, copy=copy, fresh=fresh), place)

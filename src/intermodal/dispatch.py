@@ -24,18 +24,13 @@ from intermodal.ops.table import TABLE, Inferred, Op, Role, Spec
 from intermodal.places import engine_place, is_traced, native_of, place_of, short_way, traced
 from intermodal.tensor import Place, Tensor
 
-__all__ = ["call", "call_bound", "casting", "decompose", "default_device", "infer", "run"]
+__all__ = ["call", "call_bound", "casting", "decompose", "infer", "run"]
 
 _MANY = (Role.SEQUENCE, Role.VARIADIC)
 _SCALARS = (bool, int, float, complex)
 _spec = partial(tuple.__new__, Spec)  # a third of the time of Spec(...)
 _LOWERED: Final = frozenset((dtypes.float32, dtypes.float16, dtypes.bfloat16))
 low_dtype: Final[ContextVar[DType | None]] = ContextVar("intermodal_low_dtype", default=None)
-
-
-def default_device() -> Device:
-    """The device on which creation functions put new tensors: scope, process setting, ``INTERMODAL_DEVICE``, ``numpy:cpu``."""
-    return config.device.get()
 
 
 def infer(row: Op, specs: Sequence[Any], attrs: dict[str, object]) -> Inferred:
@@ -231,7 +226,7 @@ def _call_checked(row: Op, args: tuple[object, ...], kwargs: dict[str, object]) 
             values.append(value)
             specs.append(value)
     if device is None:
-        device = place.device if place is not None else default_device()
+        device = place.device if place is not None else config.device.get()
     if row.takes_device:
         attrs["device"] = device
     # Drawn before the op runs, so that a record of the op replays it; a graph draws anew in each run.

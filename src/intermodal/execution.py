@@ -9,8 +9,8 @@ import numpy as np
 
 from intermodal import conversion
 from intermodal.backend import Backend, DTypeUsage, backend_of, check_device
+from intermodal.config import default_device
 from intermodal.devices import Device, DeviceLike, as_device
-from intermodal.dispatch import default_device
 from intermodal.dtypes import DTypeLike, as_dtype
 from intermodal.errors import ArgumentError
 from intermodal.tensor import Tensor

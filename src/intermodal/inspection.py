@@ -8,8 +8,8 @@ import ml_dtypes
 
 from intermodal import config, dtypes
 from intermodal.backend import DTypeUsage, backend_of, check_device
+from intermodal.config import default_device
 from intermodal.devices import Device, DeviceLike, as_device
-from intermodal.dispatch import default_device
 from intermodal.dtypes import DType, DTypeLike, Scalar
 from intermodal.errors import DTypeError, InvalidValueError
 from intermodal.ops import rules

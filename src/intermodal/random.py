@@ -1,8 +1,8 @@
 """Random numbers, as users import them: the rows of this namespace, and the seed of a device's stream."""
 
 from intermodal.backend import check_device
+from intermodal.config import default_device
 from intermodal.devices import DeviceLike, as_device
-from intermodal.dispatch import default_device
 from intermodal.ops.random import *
 from intermodal.ops.random import check_seed
 

@@ -272,7 +272,7 @@ def _device(tensors: Sequence[Tensor]) -> Device:
         raise CaptureError(
             "compile: an argument is tracked, and a compiled program leaves no record. Compile the derivative instead: im.compile(im.grad(f))."
         )
-    return devices.pop() if devices else dispatch.default_device()
+    return devices.pop() if devices else config.default_device()
 
 
 def _donated(args: tuple[Any, ...], donate: frozenset[int]) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from intermodal import dispatch
+from intermodal import config, dispatch
 from intermodal.autodiff import trees
 from intermodal.conversion import asarray
 from intermodal.devices import Device, DeviceLike, as_device
@@ -74,7 +74,7 @@ class Graph:
         """
         tensors = self.flatten(arguments)
         where = as_device(device) if device is not None else tensors[0].device if tensors else self.device
-        where = dispatch.default_device() if where is None else where
+        where = config.default_device() if where is None else where
         tensors = [t if t.device is where else t.to(where) for t in tensors]
         return self.unflatten(replayed(self.ir, tensors, where))
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
-from intermodal import dispatch, dtypes
+from intermodal import config, dtypes
 from intermodal.autodiff import trees
 from intermodal.backend import Backend, backend_of
 from intermodal.devices import Device, DeviceLike, as_device
@@ -43,7 +43,7 @@ def trace(function: Callable[..., Any], /, *specs: Any, device: DeviceLike | Non
     known = {t.device for s in specs for t in trees.leaves(s)}
     if device is None and len(known) > 1:
         raise ArgumentError(f"trace: the tensors are on {', '.join(map(str, known))}. A graph runs on one device.")
-    where = as_device(device) if device is not None else known.pop() if known else dispatch.default_device()
+    where = as_device(device) if device is not None else known.pop() if known else config.default_device()
     names = list(
         dict.fromkeys(n for s in _specs(given) for size in s.shape if isinstance(size, Size) for n in sorted(size.names))
     )
