@@ -34,3 +34,8 @@ def test_import_takes_at_most_1_6_times_as_long_as_numpys(tmp_path: Path) -> Non
     seconds("intermodal")  # writes the byte code
     pairs = [(seconds("numpy"), seconds("intermodal")) for _ in range(7)]
     assert statistics.median(ours / theirs for theirs, ours in pairs) <= 1.6
+
+
+def test_the_import_alone_is_enough_to_compute() -> None:
+    code = "import intermodal as im; assert im.ones(2).tolist() == [1, 1] and im.default_device.__doc__"
+    subprocess.run([sys.executable, "-c", code], check=True)

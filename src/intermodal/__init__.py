@@ -22,6 +22,7 @@ if _os.environ.get("INTERMODAL_PURE") == "1":
 from intermodal import (
     backend as backend,
     config as config,
+    dispatch as _dispatch,  # which connects the public functions with the engines
     dtypes as dtypes,
     errors as errors,
     fft as fft,
