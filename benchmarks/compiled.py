@@ -15,7 +15,7 @@ import numpy as np
 
 import intermodal as im
 from benchmarks.derivatives import BATCH, HEADS, LAYERS, LENGTH, WIDTH, WORDS, loss_of, plain_step, setup
-from benchmarks.measure import Loop, Summary, alternate, compare, environment, quiet, summarise, table
+from benchmarks.measure import Loop, Summary, alternate, compare, environment, quiet, summarise, table, timed
 from intermodal.autodiff import trees
 
 __all__ = ["ENGINES", "compiled", "show"]
@@ -157,15 +157,6 @@ def _devices(engine: str) -> Sequence[im.Device]:
         return ()
 
 
-def _timed(call: Callable[[], Any]) -> Callable[[], float]:
-    def sample() -> float:
-        begin = time.perf_counter_ns()
-        call()
-        return float(time.perf_counter_ns() - begin)
-
-    return sample
-
-
 def _programs(engine: str, rounds: int) -> list[Report]:
     rows = []
     for name, (program, arrays) in PROGRAMS.items():
@@ -176,7 +167,7 @@ def _programs(engine: str, rounds: int) -> list[Report]:
         ours, function = _ours(engine, program, arrays)
         ours()
         end = time.perf_counter()
-        found = compare(_timed(bare), _timed(ours), rounds)
+        found = compare(timed(bare), timed(ours), rounds)
         rows.append(
             {
                 "engine": engine,
@@ -214,7 +205,7 @@ def _step(engines: Sequence[str], rounds: int) -> list[Report]:
         if any(abs(a - b) > 2e-3 for a, b in zip(losses[name], losses["PyTorch, eager"], strict=True)):
             raise RuntimeError(f"the losses differ: PyTorch {losses['PyTorch, eager']}, {name} {losses[name]}")
     with quiet():
-        samples = alternate([_timed(s) for s in steps.values()], 2 * rounds)
+        samples = alternate([timed(s) for s in steps.values()], 2 * rounds)
     bare = samples[0]
     return [
         {

@@ -10,7 +10,6 @@ import gc
 import importlib
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any, Final
 import numpy as np
 
 import intermodal as im
-from benchmarks.measure import Loop, Summary, alternate, compare, environment, quiet, summarise, table
+from benchmarks.measure import Loop, Summary, alternate, compare, environment, quiet, summarise, table, timed
 from intermodal.autodiff import trees
 
 __all__ = ["Transformer", "derivatives", "loss_of", "plain_step", "setup", "show"]
@@ -171,14 +170,6 @@ def _step(rounds: int) -> Report:
     for a, b in first:
         if abs(a - b) > 1e-3:
             raise RuntimeError(f"the losses differ: PyTorch {a}, intermodal {b}")
-
-    def timed(step: Callable[[], float]) -> Callable[[], float]:
-        def sample() -> float:
-            begin = time.perf_counter_ns()
-            step()
-            return float(time.perf_counter_ns() - begin)
-
-        return sample
 
     with quiet():
         found = compare(timed(theirs), timed(ours), rounds)

@@ -36,6 +36,7 @@ __all__ = [
     "quiet",
     "summarise",
     "table",
+    "timed",
 ]
 
 Sampler = Callable[[], float]
@@ -104,6 +105,17 @@ class Loop:
     def sample(self) -> float:
         """Nanoseconds per run of the statement, averaged over one loop."""
         return self._timer.timeit(self.number) / self.number * 1e9
+
+
+def timed(call: Callable[[], object]) -> Sampler:
+    """A sampler of calls that are long enough to be timed one by one."""
+
+    def sample() -> float:
+        begin = time.perf_counter_ns()
+        call()
+        return float(time.perf_counter_ns() - begin)
+
+    return sample
 
 
 def process(program: str, variables: dict[str, str]) -> float:

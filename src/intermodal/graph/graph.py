@@ -12,6 +12,7 @@ from intermodal.conversion import asarray
 from intermodal.devices import Device, DeviceLike, as_device
 from intermodal.errors import ArgumentError, GraphError
 from intermodal.graph import drawing, passes
+from intermodal.graph.attributes import at
 from intermodal.graph.ir import GraphIr, OperationIr, Status, TensorIr
 from intermodal.graph.limits import LIMITS, Limits
 from intermodal.graph.sizes import AnySize, Size
@@ -188,25 +189,14 @@ def run_operation(
     def operand(value: Any) -> Any:
         if isinstance(value, TensorIr):
             return values[value.id]
-        return [values[t.id] for t in value] if isinstance(value, tuple) else at_sizes(value, sizes)
+        return [values[t.id] for t in value] if isinstance(value, tuple) else at(value, sizes)
 
     row = operation.row
-    attrs = {name: at_sizes(value, sizes) for name, value in operation.attrs.items()}
+    attrs = {name: at(value, sizes) for name, value in operation.attrs.items()}
     if row.takes_device:
         attrs["device"] = device
     answer = dispatch.call_bound(row, [operand(v) for v in operation.inputs], attrs)
     return answer if row.multiple else (answer,)
-
-
-def at_sizes(value: Any, sizes: Mapping[str, int]) -> Any:
-    """An attribute with numbers in place of named sizes."""
-    if isinstance(value, Size):
-        return value.at(sizes)
-    if isinstance(value, tuple):
-        return tuple(at_sizes(v, sizes) for v in value)
-    if isinstance(value, slice):
-        return slice(at_sizes(value.start, sizes), at_sizes(value.stop, sizes), at_sizes(value.step, sizes))
-    return value
 
 
 def bound_sizes(ir: GraphIr, inputs: Sequence[Tensor]) -> dict[str, int]:

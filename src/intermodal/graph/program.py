@@ -15,9 +15,10 @@ from intermodal.backend import Array, Backend, Native, backend_of
 from intermodal.devices import Device
 from intermodal.dtypes import as_dtype
 from intermodal.errors import IntermodalError, UnsupportedError
+from intermodal.graph.attributes import at
 from intermodal.graph.capture import Trace, tracing
 from intermodal.graph.generalise import generalised, probes
-from intermodal.graph.graph import at_sizes, run_operation
+from intermodal.graph.graph import run_operation
 from intermodal.graph.ir import ConstantIr, GraphIr, OperationIr, Status, TensorIr, tensors_of
 from intermodal.graph.sizes import AnySize, Size, evaluated
 from intermodal.ops.table import Op, Spec
@@ -220,10 +221,10 @@ def _taken_whole(trace: Trace, operation: OperationIr, values: Mapping[int, Tens
     def operand(value: Any) -> Any:
         if isinstance(value, TensorIr):
             return values[value.id]._data
-        return [values[t.id]._data for t in value] if isinstance(value, tuple) else at_sizes(value, sizes)
+        return [values[t.id]._data for t in value] if isinstance(value, tuple) else at(value, sizes)
 
     arrays = [operand(v) for v in operation.inputs]
-    attrs = {name: at_sizes(value, sizes) for name, value in operation.attrs.items()}
+    attrs = {name: at(value, sizes) for name, value in operation.attrs.items()}
     outputs = [Spec(tuple(_size(n, sizes) for n in t.shape), t.dtype) for t in operation.outputs]
     made = trace.add(operation.row, arrays, attrs, outputs, _run_whole(operation.row, trace.device))
     return [Tensor(symbol, trace.place(symbol.spec.dtype)) for symbol in made]
