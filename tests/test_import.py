@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -32,8 +31,8 @@ def test_import_takes_at_most_1_6_times_as_long_as_numpys(tmp_path: Path) -> Non
         return float(subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, env=env).stdout)
 
     seconds("intermodal")  # writes the byte code
-    pairs = [(seconds("numpy"), seconds("intermodal")) for _ in range(7)]
-    assert statistics.median(ours / theirs for theirs, ours in pairs) <= 1.6
+    theirs, ours = zip(*[(seconds("numpy"), seconds("intermodal")) for _ in range(12)], strict=True)
+    assert min(ours) <= 1.6 * min(theirs)  # other load only adds time, so the best of each is nearest to the truth
 
 
 def test_the_import_alone_is_enough_to_compute() -> None:
