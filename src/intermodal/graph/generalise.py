@@ -7,18 +7,19 @@ from as many traces as it has terms and must hold for one more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations_with_replacement
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from intermodal.errors import CaptureError, InvalidValueError
+from intermodal.errors import CaptureError, IntermodalError, InvalidValueError
 from intermodal.graph.ir import GraphIr, OperationIr, TensorIr
 from intermodal.graph.sizes import Size
 
-__all__ = ["generalised", "probes"]
+__all__ = ["generalised", "probed", "probes"]
 
+T = TypeVar("T")
 _STEP: Final = 12  # sizes that are tried are its multiples, so that halves, thirds, quarters and sixths are whole
 _ODD: Final = 7  # but for the last, which has no such divisors
 
@@ -38,6 +39,18 @@ def probes(names: Sequence[str]) -> list[dict[str, int]]:
         {name: _STEP * (beyond + b) for name, b in base.items()},
         {name: _STEP * b + _ODD + 6 * i for i, (name, b) in enumerate(base.items())},
     ]
+
+
+def probed(names: Sequence[str], run: Callable[[dict[str, int]], T]) -> tuple[list[T], list[dict[str, int]]]:
+    """What comes of each of the sizes that are tried, and which those are."""
+    sizes = probes(names)
+    found = [run(s) for s in (sizes[:-1] or sizes)]
+    if names:
+        try:
+            found.append(run(sizes[-1]))
+        except IntermodalError:  # the program wants sizes that can be divided, which is its right
+            return found, sizes[:-1]
+    return found, sizes
 
 
 def _monomials(names: Sequence[str]) -> list[tuple[str, ...]]:

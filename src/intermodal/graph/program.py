@@ -14,10 +14,10 @@ from intermodal import dispatch
 from intermodal.backend import Array, Backend, Native, backend_of
 from intermodal.devices import Device
 from intermodal.dtypes import as_dtype
-from intermodal.errors import IntermodalError, UnsupportedError
+from intermodal.errors import UnsupportedError
 from intermodal.graph.attributes import at
 from intermodal.graph.capture import Trace, tracing
-from intermodal.graph.generalise import generalised, probes
+from intermodal.graph.generalise import generalised, probed
 from intermodal.graph.graph import run_operation
 from intermodal.graph.ir import ConstantIr, GraphIr, OperationIr, Status, TensorIr, tensors_of
 from intermodal.graph.sizes import AnySize, Size, evaluated
@@ -185,13 +185,7 @@ def lowered(
 
 def lowered_for_all(ir: GraphIr, device: Device) -> tuple[Program, tuple[OperationIr, ...]]:
     """As `lowered`, with the graph's named sizes kept: found from several numbers for each, as a trace finds them."""
-    sizes = probes(ir.symbols)
-    found = [lowered(ir, device, s) for s in (sizes[:-1] or sizes)]
-    if ir.symbols:
-        try:
-            found.append(lowered(ir, device, sizes[-1]))
-        except IntermodalError:  # the graph wants sizes that can be divided, which is its right
-            sizes = sizes[:-1]
+    found, sizes = probed(ir.symbols, lambda sizes: lowered(ir, device, sizes))
     first, draws = found[0]
     own = len(ir.constants)  # which are the same for all sizes; those that came with decompositions are compared
     irs = [replace(p.ir, constants=p.constants[own:]) for p, _ in found]

@@ -11,9 +11,9 @@ from intermodal import config, dtypes
 from intermodal.autodiff import trees
 from intermodal.backend import Backend, backend_of
 from intermodal.devices import Device, DeviceLike, as_device
-from intermodal.errors import ArgumentError, CaptureError, IntermodalError
+from intermodal.errors import ArgumentError, CaptureError
 from intermodal.graph.capture import Symbol, Trace, tracing
-from intermodal.graph.generalise import generalised, probes
+from intermodal.graph.generalise import generalised, probed
 from intermodal.graph.graph import Graph
 from intermodal.graph.ir import GraphIr, TensorIr
 from intermodal.graph.sizes import Size, evaluated
@@ -47,15 +47,8 @@ def trace(function: Callable[..., Any], /, *specs: Any, device: DeviceLike | Non
     names = list(
         dict.fromkeys(n for s in _specs(given) for size in s.shape if isinstance(size, Size) for n in sorted(size.names))
     )
-    sizes = probes(names)
-    found = [_traced(function, given, where, backend_of("meta"), s) for s in (sizes[:-1] or sizes)]
-    graphs = [graph for graph, _ in found]
-    if names:
-        try:
-            graphs.append(_traced(function, given, where, backend_of("meta"), sizes[-1])[0])
-        except IntermodalError:  # the function wants sizes that can be divided, which is its right
-            sizes = sizes[:-1]
-    return Graph(generalised(graphs, sizes).with_status(), where, given, found[0][1])
+    found, sizes = probed(names, lambda sizes: _traced(function, given, where, backend_of("meta"), sizes))
+    return Graph(generalised([graph for graph, _ in found], sizes).with_status(), where, given, found[0][1])
 
 
 def captured(function: Callable[..., Any], arguments: Sequence[Any], device: Device, stores: Backend) -> Graph:
